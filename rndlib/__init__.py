@@ -1,0 +1,50 @@
+"""rndlib: random network distillation, deep ensembles and Bayesian inference in the NTK limit.
+
+An executable edition of "On the Equivalence of Random Network Distillation, Deep Ensembles, and Bayesian
+Inference". Start with `MLP`, the exact limits in `kernels` and `laws`, and the estimators `DeepEnsemble`,
+`BayesianEnsemble`, `RND` and `BayesianRND`. Nothing here imports jax or torch until a backend is asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rndlib import kernels as kernels
+    from rndlib import laws as laws
+    from rndlib.estimators import RND as RND
+    from rndlib.estimators import BayesianEnsemble as BayesianEnsemble
+    from rndlib.estimators import BayesianRND as BayesianRND
+    from rndlib.estimators import DeepEnsemble as DeepEnsemble
+    from rndlib.network import MLP as MLP
+    from rndlib.solvers import GradientDescent as GradientDescent
+    from rndlib.solvers import GradientFlow as GradientFlow
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "MLP": "network",
+    "DeepEnsemble": "estimators",
+    "BayesianEnsemble": "estimators",
+    "RND": "estimators",
+    "BayesianRND": "estimators",
+    "GradientFlow": "solvers",
+    "GradientDescent": "solvers",
+    "kernels": None,
+    "laws": None,
+}
+__all__ = ["RND", "BayesianEnsemble", "BayesianRND", "DeepEnsemble", "GradientDescent", "GradientFlow", "MLP"]
+__all__ += ["kernels", "laws"]
+
+
+def __getattr__(name: str) -> Any:
+    # Lazily, so that `import rndlib` costs no SciPy.
+    if name not in _HOME:
+        raise AttributeError(f"module 'rndlib' has no attribute {name!r}")
+    home = _HOME[name]
+    found = import_module(f"rndlib.{name}") if home is None else getattr(import_module(f"rndlib.{home}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

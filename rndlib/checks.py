@@ -1,0 +1,114 @@
+"""What every public function does with its arguments: accept them as float64, or say what to change.
+
+Each check returns the value in the form the library works with, and raises a ValueError that names the
+argument, the value and the remedy.
+"""
+
+from collections.abc import Iterable
+from math import inf, isfinite
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+def whole(name: str, value: Any, at_least: int) -> int:
+    """An integer of `at_least` or more."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < at_least:
+        raise ValueError(f"{name} = {value!r}: give a whole number of at least {at_least}")
+    return int(value)
+
+
+def real(name: str, value: Any) -> float:
+    """A finite real number."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
+        raise ValueError(f"{name} = {value!r}: give a finite number")
+    return float(value)
+
+
+def positive(name: str, value: Any) -> float:
+    """A finite number above zero."""
+    if real(name, value) <= 0:
+        raise ValueError(f"{name} = {value!r}: give a number above 0")
+    return float(value)
+
+
+def non_negative(name: str, value: Any) -> float:
+    """A finite number of zero or more."""
+    if real(name, value) < 0:
+        raise ValueError(f"{name} = {value!r}: give a number of 0 or more")
+    return float(value)
+
+
+def duration(name: str, value: Any) -> float:
+    """A training time: zero or more, infinity allowed."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= inf:
+        raise ValueError(f"{name} = {value!r}: give a number of 0 or more, or math.inf")
+    return float(value)
+
+
+def choice(name: str, value: Any, among: Iterable[str]) -> str:
+    """One of the listed names."""
+    names = list(among)
+    if not isinstance(value, str) or value not in names:
+        raise ValueError(f"{name} = {value!r}: choose one of {', '.join(map(repr, names))}")
+    return value
+
+
+def points(name: str, X: ArrayLike, in_dim: int) -> np.ndarray:
+    """Input points as a finite float64 array `(n_samples, in_dim)` with at least one row."""
+    array = _numbers(name, X)
+    if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] != in_dim:
+        raise ValueError(
+            f"{name} has shape {array.shape}: give (n_samples, {in_dim}), one row a point, with at least one row"
+            + (f"; {name}.reshape(-1, {in_dim}) may be meant" if array.ndim == 1 and array.size else "")
+        )
+    return array
+
+
+def labels(name: str, y: ArrayLike, n_samples: int) -> np.ndarray:
+    """Targets as a finite float64 array `(n_samples,)`, one a training point."""
+    array = _numbers(name, y)
+    if array.shape != (n_samples,):
+        raise ValueError(f"{name} has shape {array.shape}: give ({n_samples},), one number for each row of X")
+    return array
+
+
+def array(name: str, values: ArrayLike, *sizes: int | None) -> np.ndarray:
+    """A finite float64 array of these sizes, None standing for any size of at least one."""
+    found = _numbers(name, values)
+    fits = found.ndim == len(sizes) and all(want in (None, size) for want, size in zip(sizes, found.shape, strict=True))
+    if not fits or found.size == 0:
+        wanted = ", ".join("any" if size is None else str(size) for size in sizes)
+        raise ValueError(f"{name} has shape {found.shape}: give ({wanted}{',' * (len(sizes) == 1)}), not empty")
+    return found
+
+
+def fraction(name: str, value: Any) -> float:
+    """A number strictly between 0 and 1."""
+    if not 0 < real(name, value) < 1:
+        raise ValueError(f"{name} = {value!r}: give a number between 0 and 1")
+    return float(value)
+
+
+def distinct(name: str, X: np.ndarray) -> np.ndarray:
+    """Training points without repetition: a repeated point makes the noise-free kernel singular."""
+    _, first, count = np.unique(X, axis=0, return_index=True, return_counts=True)
+    if count.max() > 1:
+        raise ValueError(
+            f"{name} has {int(count.sum() - count.size)} repeated rows (row {int(first[count > 1].min())} is one of "
+            "them), which makes the kernel singular: drop the repeats, or give noise_std > 0 where it is offered"
+        )
+    return X
+
+
+def _numbers(name: str, values: ArrayLike) -> np.ndarray:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} is {type(values).__name__}: give an array of numbers ({error})") from error
+    if not np.isfinite(array).all():
+        bad = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise ValueError(f"{name} has a NaN or infinity, first at {bad}: remove or impute it")
+    return array

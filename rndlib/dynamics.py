@@ -1,0 +1,102 @@
+"""What training does to a network that is linear in its parameters, in closed form.
+
+With A the tangent kernel on the training points, C the one between training and test points, and the loss
+`1/2 ||f(X) - y||^2` summed over points, the trained function at time t is (the paper's appendix on the
+post-convergence function, before the limit; its main text prints the sign of the second term wrongly)
+
+    f_t(x) = f_0(x) + G^T (y - f_0(X)),    G = A^-1 (I - E) C,
+
+with E = exp(-A t) for gradient flow, and E = (I - eta A)^k for k = t / eta steps of gradient descent.
+"""
+
+from math import inf
+
+import numpy as np
+from jaxtyping import Float
+from scipy import linalg
+
+_EPS = float(np.finfo(float).eps)
+
+# Eigenvalues below rounding may be anything from 0 to N eps lambda_max. Up to this value of time times that bound,
+# which one they are changes G by at most about this much, relative to its largest entries.
+_UNRESOLVED = 1e-6
+
+
+def gain(
+    A: Float[np.ndarray, "n n"],
+    C: Float[np.ndarray, "n t"],
+    time: float,
+    learning_rate: float | None,
+    power: int = 1,
+) -> Float[np.ndarray, "n t"]:
+    """G as above, with `E^power` for E, at `time` of gradient flow, or of descent where there is a `learning_rate`.
+
+    At infinite time by Cholesky, else by an eigendecomposition; a singular A is fine for any time at which its
+    smallest eigenvalues have no effect yet.
+
+    Raises
+    ------
+    ValueError: A is singular to float64 and the time too long for that not to matter; or `learning_rate` is not
+        below 2 / lambda_max; or `time` is not a finite whole number of steps of `learning_rate`.
+    """
+    if learning_rate is None and time == inf:
+        return _solve(A, C)
+    steps = inf if learning_rate is None else power * _whole_steps(time, learning_rate)
+    time *= power
+    eigenvalues, vectors = linalg.eigh(A)
+    top, floor = float(eigenvalues[-1]), len(A) * _EPS * float(eigenvalues[-1])
+    if eigenvalues[0] <= floor and time * floor > _UNRESOLVED:
+        raise _singular(f"its smallest eigenvalue {eigenvalues[0]:.1e} is within rounding ({floor:.1e}) of zero")
+    if learning_rate is not None and learning_rate * top >= 2:
+        raise ValueError(
+            f"learning_rate = {learning_rate!r}: gradient descent on the summed loss needs less than 2 / lambda_max = "
+            f"{2 / top:.6g} here: lower it (for the loss averaged over N points give learning_rate / N)"
+        )
+    if learning_rate is None:
+        with np.errstate(over="ignore"):  # the exponential of -inf is 0, as it should be
+            trained = -np.expm1(-eigenvalues * time)
+    else:
+        rest = 1 - eigenvalues * learning_rate
+        # Near 1 a power loses the digits of its distance from 1, and logarithms need numbers above 0.
+        slow = rest > 0.5
+        trained = 1 - rest**steps
+        trained[slow] = -np.expm1(steps * np.log1p(-eigenvalues[slow] * learning_rate))
+    positive = eigenvalues > 0
+    per_eigenvalue = np.full_like(eigenvalues, time)  # the limit of trained / eigenvalue at an eigenvalue of 0
+    per_eigenvalue[positive] = trained[positive] / eigenvalues[positive]
+    return vectors @ (per_eigenvalue[:, None] * (vectors.T @ C))
+
+
+def _solve(A: Float[np.ndarray, "n n"], C: Float[np.ndarray, "n t"]) -> Float[np.ndarray, "n t"]:
+    try:
+        lower = linalg.cholesky(A, lower=True)
+    except linalg.LinAlgError as error:
+        raise _singular("it has no Cholesky factor") from error
+    (estimate,) = linalg.get_lapack_funcs(("pocon",), (lower,))
+    reciprocal_condition, _ = estimate(lower, np.linalg.norm(A, 1), uplo="L")
+    if reciprocal_condition <= len(A) * _EPS:
+        raise _singular(f"its condition number is about {1 / max(reciprocal_condition, 1e-300):.0e}")
+    return linalg.cho_solve((lower, True), C)
+
+
+def _whole_steps(time: float, learning_rate: float) -> float:
+    steps = time / learning_rate
+    if steps == inf:
+        raise ValueError(
+            f"time = {time!r} is not a finite number of steps of learning_rate = {learning_rate!r}: give a finite "
+            "time, or leave learning_rate out, as gradient descent and gradient flow converge to the same function"
+        )
+    # time is often steps * learning_rate in floating point, which is off by a few eps of itself.
+    if abs(steps - round(steps)) > 1e-9 * max(1.0, steps):
+        raise ValueError(
+            f"time = {time!r} is {steps:.6g} steps of learning_rate = {learning_rate!r}: give a whole number of steps "
+            "times learning_rate"
+        )
+    return float(round(steps))
+
+
+def _singular(reason: str) -> ValueError:
+    return ValueError(
+        f"X: the tangent kernel of its rows is singular in float64 ({reason}): drop points that "
+        "nearly repeat others, give noise_std > 0 where it is offered, a shorter time, or a deeper network"
+    )

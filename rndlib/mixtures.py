@@ -1,0 +1,55 @@
+"""The logistic distribution as a scale mixture of normal ones, and its Gauss rule.
+
+If S follows Kolmogorov's distribution (the limit law of the Kolmogorov-Smirnov statistic) and Z is standard
+normal, 2 S Z is logistic (Andrews and Mallows, 1974, "Scale mixtures of normal distributions"). With Phi the
+normal distribution function it follows that
+
+    1 / (1 + exp(-u)) = E[Phi(u / (2 S))],    tanh(u) = 2 E[Phi(u / S)] - 1.
+
+Here the expectation over S becomes a Gauss rule in log S. A kernel made from the rule is the exact kernel of
+another activation, the finite mixture, so it is positive semidefinite whatever the number of nodes.
+"""
+
+from functools import cache
+
+import numpy as np
+from jaxtyping import Float
+from scipy.linalg import eigh_tridiagonal
+
+
+@cache
+def kolmogorov_rule(nodes: int = 10) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]:
+    """Nodes `s` and weights `w` with `sum w f(s)` close to `E[f(S)]` for `f` smooth in `log s`; `sum w = 1`.
+
+    Each node gains about a factor of 8 in the kernels; `rndlib.kernels` states their error with 10. Up to 20 nodes
+    the procedure itself is accurate to rounding.
+    The discretised Stieltjes procedure gives the recurrence of the polynomials in `log s` that are orthogonal
+    under the law of S; nodes and weights come from the eigenvectors of its Jacobi matrix (Gautschi, 2004,
+    "Orthogonal Polynomials: Computation and Approximation"). Both arrays are read-only.
+    """
+    # The law of log S has less than 1e-15 of its mass beyond these ends, and is smooth between them: the
+    # trapezoidal rule with 200 points sums it to 1 within rounding.
+    log_s = np.linspace(np.log(0.12), np.log(4.5), 200)
+    mass = _density(np.exp(log_s)) * np.exp(log_s)
+    mass /= mass.sum()
+
+    centre, spread = np.empty(nodes), np.empty(nodes)
+    before, here, last_spread = np.zeros_like(log_s), np.ones_like(log_s), 0.0
+    for k in range(nodes):
+        centre[k] = np.sum(mass * log_s * here**2)
+        after = (log_s - centre[k]) * here - last_spread * before
+        last_spread = spread[k] = np.sqrt(np.sum(mass * after**2))
+        before, here = here, after / last_spread
+    at, vectors = eigh_tridiagonal(centre, spread[:-1])
+    s, weights = np.exp(at), vectors[0] ** 2
+    s.flags.writeable = weights.flags.writeable = False
+    return s, weights
+
+
+def _density(s: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Kolmogorov's density, on each side of 1 by the series that converges fast there."""
+    k = np.arange(1, 7)[:, None]
+    odd = ((2 * k - 1) * np.pi) ** 2 / 8
+    below = np.sqrt(2 * np.pi) * np.sum(np.exp(-odd / s**2) * (2 * odd / s**4 - 1 / s**2), axis=0)
+    above = 8 * s * np.sum((-1.0) ** (k - 1) * k**2 * np.exp(-2 * k**2 * s**2), axis=0)
+    return np.where(s < 1, below, above)

@@ -1,0 +1,53 @@
+"""The network of the paper's Eq. 1, as a frozen description that holds no arrays."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from rndlib import checks
+from rndlib.activations import ACTIVATIONS
+
+
+@dataclass(frozen=True)
+class MLP:
+    """A fully connected network in NTK parametrisation (Eq. 1).
+
+    `z^l = sigma_b b^l + sigma_w / sqrt(n_{l-1}) w^l x^l`, `x^l = phi(z^{l-1})`, `x^1 = x`, with every
+    entry of every `w^l` and `b^l` drawn from N(0, 1).
+
+    Parameters
+    ----------
+    in_dim: number of input features, `n_0`.
+    width: units in each hidden layer, `n`.
+    depth: the paper's `L`, the number of affine layers: 2 is one hidden layer, 1 a linear model.
+    activation: one of "silu", "relu", "erf", "gelu", "tanh".
+    sigma_w: scale of the weights, > 0.
+    sigma_b: scale of the biases, >= 0.
+
+    Raises
+    ------
+    ValueError: a field is of the wrong type or out of range.
+    """
+
+    in_dim: int
+    width: int = 512
+    depth: int = 2
+    activation: str = "silu"
+    sigma_w: float = 1.5
+    sigma_b: float = 0.1
+
+    def __post_init__(self):
+        for name in ("in_dim", "width", "depth"):
+            object.__setattr__(self, name, checks.whole(name, getattr(self, name), at_least=1))
+        checks.choice("activation", self.activation, ACTIVATIONS)
+        object.__setattr__(self, "sigma_w", checks.positive("sigma_w", self.sigma_w))
+        object.__setattr__(self, "sigma_b", checks.non_negative("sigma_b", self.sigma_b))
+
+    def layer_shapes(self, heads: int) -> list[tuple[int, int]]:
+        """Shapes `(n_l, n_{l-1})` of the weight matrices, first layer first, for an output of `heads`."""
+        sizes = [self.in_dim, *[self.width] * (self.depth - 1), heads]
+        return [(fan_out, fan_in) for fan_in, fan_out in pairwise(sizes)]
+
+    @property
+    def hidden_parameters(self) -> int:
+        """Number of weights and biases below the last layer."""
+        return sum(fan_out * (fan_in + 1) for fan_out, fan_in in self.layer_shapes(1)[:-1])

@@ -1,0 +1,423 @@
+"""The laws against formulas written out with matrix exponentials, repeated steps and draws, and at their limits."""
+
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import linalg, stats
+
+from rndlib import MLP, kernels, laws
+
+NET = MLP(3, depth=2, activation="silu", sigma_w=1.5, sigma_b=0.1)
+RNG = np.random.default_rng(4)
+X = RNG.normal(size=(8, 3))
+Y = X.sum(1) - 2 * X.prod(1)
+X_TEST = np.vstack([X[:2], RNG.normal(size=(5, 3))])
+TIMES = [0, 0.3, 20, 4e3, inf]
+NOISES = [0, 1e-2, 0.7]
+
+# Condition number of Theta on X, checked below: solving loses a factor of it times eps in G, and kernels of order 1.
+CONDITION = 1e5
+ROUNDING = CONDITION * np.finfo(float).eps
+
+few = settings(max_examples=25, deadline=None, derandomize=True)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def theta(A, B):
+    return kernels.kernel(NET, A, B).ntk
+
+
+def kappa(A, B):
+    return kernels.kernel(NET, A, B).nngp
+
+
+def decay(A, time):
+    """exp(-A t), whose limit is 0."""
+    return np.zeros_like(A) if time == inf else linalg.expm(-A * time)
+
+
+def gain(A, C, E):
+    return np.linalg.solve(A, (np.eye(len(A)) - E) @ C)
+
+
+def close(actual, expected, tolerance=ROUNDING):
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * max(1, np.abs(expected).max()))
+
+
+def agrees(law, mean, cov):
+    close(law.mean, mean)
+    close(law.var, np.diag(cov))
+    close(law.cov, cov)
+
+
+def standard_cov(G, prior=kappa):
+    cross = G.T @ prior(X, X_TEST)
+    return prior(X_TEST, X_TEST) + G.T @ prior(X, X) @ G - (cross + cross.T)
+
+
+def test_the_problem_is_as_well_conditioned_as_the_margins_take_it_to_be():
+    assert np.linalg.cond(theta(X, X)) < CONDITION
+
+
+# ---------------------------------------------------------------------------------------------- against formulas
+
+
+@pytest.mark.parametrize("time", TIMES)
+def test_ensemble_and_rnd_error(time):
+    G = gain(theta(X, X), theta(X, X_TEST), decay(theta(X, X), time))
+    agrees(laws.ensemble(NET, X, Y, X_TEST, time, full_cov=True), G.T @ Y, standard_cov(G))
+    agrees(laws.rnd_error(NET, X, X_TEST, time, full_cov=True), np.zeros(len(X_TEST)), 2 * standard_cov(G))
+
+
+@pytest.mark.parametrize("noise_std", NOISES)
+def test_posterior(noise_std):
+    A, C = theta(X, X) + noise_std**2 * np.eye(len(X)), theta(X, X_TEST)
+    law = laws.posterior(NET, X, Y, X_TEST, noise_std, full_cov=True)
+    agrees(law, C.T @ np.linalg.solve(A, Y), theta(X_TEST, X_TEST) - C.T @ np.linalg.solve(A, C))
+
+
+@pytest.mark.parametrize("noise_std", NOISES)
+@pytest.mark.parametrize("time", TIMES)
+def test_bayesian_rnd_error(time, noise_std):
+    A, C = theta(X, X) + noise_std**2 * np.eye(len(X)), theta(X, X_TEST)
+    # The error starts as GP(0, Theta), with the jitter on X only, and is driven to 0 there: its covariance written
+    # as that of e(x) - G^T e(X), rather than with E^2 as in the law's docstring.
+    G = gain(A, C, decay(A, time))
+    cov = theta(X_TEST, X_TEST) - G.T @ C - C.T @ G + G.T @ A @ G
+    agrees(laws.bayesian_rnd_error(NET, X, X_TEST, time, noise_std, full_cov=True), np.zeros(len(X_TEST)), cov)
+
+
+@pytest.mark.parametrize("full_cov", [False, True])
+def test_without_full_covariance_the_rest_is_the_same(full_cov):
+    for name, args in CALLS.items():
+        with_cov, law = getattr(laws, name)(*args, full_cov=True), getattr(laws, name)(*args, full_cov=full_cov)
+        close(law.mean, with_cov.mean, 1e-14)
+        close(law.var, with_cov.var, 1e-14)
+        assert (law.cov is not None) == full_cov
+        np.testing.assert_array_equal(with_cov.cov, with_cov.cov.T)
+        np.testing.assert_array_equal(with_cov.cov.diagonal(), with_cov.var)
+        # Off the diagonal an error of ROUNDING an entry, over 7 points.
+        assert np.linalg.eigvalsh(with_cov.cov)[0] >= -len(X_TEST) * ROUNDING * with_cov.var.max()
+
+
+CALLS = {
+    "ensemble": (NET, X, Y, X_TEST),
+    "rnd_error": (NET, X, X_TEST),
+    "posterior": (NET, X, Y, X_TEST),
+    "bayesian_rnd_error": (NET, X, X_TEST),
+}
+
+
+def test_gradient_descent_step_by_step():
+    """The linear network's functions on X and X_TEST through 40 steps, for each of their starting values."""
+    A, C = theta(X, X), theta(X, X_TEST)
+    top = np.linalg.eigvalsh(A)[-1]
+    joint = np.vstack([A, C.T])
+    for share in (0.3, 0.99):  # the second beyond 1 / lambda_max, where the fastest direction oscillates
+        rate = share * 2 / top
+        n, t = len(X), len(X_TEST)
+        state = np.eye(n + t)  # f_k = state f_0 + shift y on X, then X_TEST
+        shift = np.zeros((n + t, n))
+        for _ in range(40):
+            state, shift = state - rate * joint @ state[:n], shift - rate * joint @ (shift[:n] - np.eye(n))
+        points = np.vstack([X, X_TEST])
+        law = laws.ensemble(NET, X, Y, X_TEST, 40 * rate, full_cov=True, learning_rate=rate)
+        cov = (state @ kappa(points, points) @ state.T)[n:, n:]
+        agrees(law, (shift @ Y)[n:], cov)
+        agrees(laws.rnd_error(NET, X, X_TEST, 40 * rate, True, rate), np.zeros(t), 2 * cov)
+        bayesian = laws.bayesian_rnd_error(NET, X, X_TEST, 40 * rate, full_cov=True, learning_rate=rate)
+        agrees(bayesian, np.zeros(t), (state @ theta(points, points) @ state.T)[n:, n:])
+
+
+def test_gradient_descent_with_small_steps_is_gradient_flow():
+    # (1 - h)^k = exp(-k h - k h^2 / 2 ...), h = rate lambda: a relative change of at most rate lambda_max / e.
+    rate = 1e-7
+    flow, descent = (laws.ensemble(NET, X, Y, X_TEST, 10.0, learning_rate=r) for r in (None, rate))
+    close(descent.mean, flow.mean, 10 * rate * np.linalg.eigvalsh(theta(X, X))[-1])
+    assert not np.array_equal(descent.mean, flow.mean)
+
+
+@pytest.mark.parametrize("time", [0.3, 20.0])
+def test_a_singular_kernel_at_finite_time(time):
+    """Repeated points, against A^-1 (I - exp(-A t)) as a block of one exponential, which needs no inverse."""
+    again = np.vstack([X, X[:3]])
+    y = np.append(Y, [1.0, 2.0, 3.0])
+    A, n = theta(again, again), len(again)
+    block = linalg.expm(np.block([[-A, np.eye(n)], [np.zeros((n, 2 * n))]]) * time)[:n, n:]
+    G = block @ theta(again, X_TEST)
+    law = laws.ensemble(NET, again, y, X_TEST, time)
+    close(law.mean, G.T @ y)
+    cross = (G * kappa(again, X_TEST)).sum(0)
+    close(law.var, kernels.diagonal(NET, X_TEST).nngp + ((kappa(again, again) @ G) * G).sum(0) - 2 * cross)
+
+
+def test_noise_makes_repeated_points_fine():
+    again = np.vstack([X, X[:3]])
+    A, C = theta(again, again) + 0.25 * np.eye(len(again)), theta(again, X_TEST)
+    law = laws.posterior(NET, again, np.append(Y, Y[:3]), X_TEST, 0.5)
+    close(law.var, kernels.diagonal(NET, X_TEST).ntk - (C * np.linalg.solve(A, C)).sum(0))
+
+
+# ---------------------------------------------------------------------------------------------- limits and relations
+
+
+def test_time_zero_is_the_prior():
+    d, k = kernels.diagonal(NET, X_TEST), kernels.kernel(NET, X_TEST)
+    for law, prior in (
+        (laws.ensemble(NET, X, Y, X_TEST, 0, True), k.nngp),
+        (laws.rnd_error(NET, X, X_TEST, 0, True), 2 * k.nngp),
+        (laws.bayesian_rnd_error(NET, X, X_TEST, 0, 0.3, True), k.ntk),
+    ):
+        np.testing.assert_array_equal(law.mean, 0)
+        np.testing.assert_array_equal(law.cov, prior)
+    np.testing.assert_array_equal(laws.ensemble(NET, X, Y, X_TEST, 0).var, d.nngp)
+
+
+def test_long_times_tend_to_infinite_time():
+    slowest = np.linalg.eigvalsh(theta(X, X))[0]
+    time = 40 / slowest  # exp(-40) is below eps times the condition number
+    for name in ("ensemble", "rnd_error", "bayesian_rnd_error"):
+        call = getattr(laws, name)
+        limit, late, descent = (
+            call(*CALLS[name], full_cov=True),
+            call(*CALLS[name], time=time, full_cov=True),
+            call(*CALLS[name], time=1e6 * 0.01, full_cov=True, learning_rate=0.01),
+        )
+        for law in (late, descent):
+            agrees(law, limit.mean, limit.cov)
+
+
+def test_at_the_training_points():
+    """Converged functions interpolate: the mean is y (not -y, the sign that the paper prints), the variance 0."""
+    for law in (laws.ensemble(NET, X, Y, X), laws.posterior(NET, X, Y, X)):
+        close(law.mean, Y)
+        assert np.abs(law.mean + Y).max() > 1
+        assert (law.var >= 0).all()
+        close(law.var, np.zeros(len(X)))
+
+
+def test_rnd_error_is_twice_the_ensemble_at_any_labels():
+    for time in TIMES:
+        one, other = (laws.ensemble(NET, X, y, X_TEST, time) for y in (Y, 5 - Y))
+        np.testing.assert_array_equal(one.var, other.var)
+        np.testing.assert_allclose(laws.rnd_error(NET, X, X_TEST, time).var, 2 * one.var, rtol=0, atol=ROUNDING)
+
+
+def test_bayesian_rnd_error_converges_to_the_posterior():
+    for noise_std in NOISES:
+        error = laws.bayesian_rnd_error(NET, X, X_TEST, noise_std=noise_std, full_cov=True)
+        np.testing.assert_array_equal(error.cov, laws.posterior(NET, X, Y, X_TEST, noise_std, True).cov)
+        np.testing.assert_array_equal(error.mean, 0)
+
+
+def test_the_ensemble_is_no_posterior():
+    """Where the two laws differ, tests that compare with one must reject the other."""
+    ensemble, posterior = laws.ensemble(NET, X, Y, X_TEST), laws.posterior(NET, X, Y, X_TEST)
+    close(ensemble.mean, posterior.mean)
+    assert (np.abs(ensemble.var - posterior.var)[2:] > 0.1 * posterior.var[2:]).all()
+
+
+problems = st.fixed_dictionaries(
+    {
+        "depth": st.integers(2, 4),
+        "activation": st.sampled_from(["silu", "relu", "erf", "gelu", "tanh"]),
+        "sigma_w": st.floats(0.5, 2),
+        "sigma_b": st.sampled_from([0.05, 1.0]),
+    }
+)
+
+
+@few
+@given(problems, seeds, st.floats(1e-2, 1), st.floats(0, 100), st.floats(0, 100))
+def test_more_data_and_more_time_leave_less_variance(fields, seed, noise_std, time1, time2):
+    net, rng = MLP(3, **fields), np.random.default_rng(seed)
+    points, tests = rng.normal(size=(7, 3)), rng.normal(size=(4, 3))
+    prior = kernels.diagonal(net, tests).ntk
+    # A + noise^2 has a condition number of at most trace / noise^2.
+    slack = 10 * np.finfo(float).eps * prior * (1 + kernels.diagonal(net, points).ntk.sum() / noise_std**2)
+    small = laws.posterior(net, points[:4], np.ones(4), tests, noise_std)
+    large = laws.posterior(net, points, np.ones(7), tests, noise_std)
+    assert (large.var <= small.var + slack).all()
+    assert (small.var <= prior + slack).all()
+    early, late = sorted([time1, time2])
+    before, after = (laws.bayesian_rnd_error(net, points, tests, t, noise_std) for t in (early, late))
+    assert (large.var <= after.var + slack).all()
+    assert (after.var <= before.var + slack).all()
+
+
+@few
+@given(problems, seeds, st.sampled_from([0.5, 30.0]))
+def test_order_of_points_does_not_matter(fields, seed, time):
+    net, rng = MLP(3, **fields), np.random.default_rng(seed)
+    points, y, tests = rng.normal(size=(6, 3)), rng.normal(size=6), rng.normal(size=(5, 3))
+    order, test_order = rng.permutation(6), rng.permutation(5)
+    law = laws.ensemble(net, points, y, tests, time, True)
+    other = laws.ensemble(net, points[order], y[order], tests[test_order], time, True)
+    # exp(-A t) moves by t times A's change, and A's entries change by at most 2e-8 depth (relu, tests/test_kernels.py).
+    scale = kernels.diagonal(net, points).ntk.sum() * time
+    slack = scale * (2e-8 * net.depth if net.activation == "relu" else 1e-12)
+    close(other.mean, law.mean[test_order], slack)
+    close(other.var, law.var[test_order], slack)
+    assert law.cov is not None
+    close(other.cov, law.cov[np.ix_(test_order, test_order)], slack)
+
+
+# ---------------------------------------------------------------------------------------------- against draws
+
+
+def largest_z(draws, cov):
+    """Largest deviation of the second moments from `cov` in standard errors, (S_ii S_jj + S_ij^2) / n for Gaussians."""
+    variance = np.diag(cov)
+    error = np.sqrt((np.outer(variance, variance) + cov**2) / len(draws))
+    return (np.abs(draws.T @ draws / len(draws) - cov) / error).max()
+
+
+@pytest.mark.parametrize(("time", "noise_std"), [(inf, 0), (2.0, 0), (inf, 0.5), (2.0, 0.5)])
+def test_draws_follow_the_laws(time, noise_std):
+    """Functions drawn at initialisation and trained one by one. 5 of 15 entries' standard errors: chance below 1e-5."""
+    rng = np.random.default_rng(7)
+    tests = X_TEST[2:]
+    points = np.vstack([X, tests])
+    n, m = len(X), 40_000
+    A = theta(X, X) + noise_std**2 * np.eye(n)
+    G = gain(A, theta(X, tests), decay(A, time))
+
+    def trained_error(prior):
+        start = np.linalg.cholesky(prior + 1e-12 * np.eye(len(points))) @ rng.normal(size=(len(points), m))
+        residual = start[:n] + noise_std * rng.normal(size=(n, m))
+        return (start[n:] - G.T @ residual).T
+
+    bayesian = laws.bayesian_rnd_error(NET, X, tests, time, noise_std, full_cov=True).cov
+    assert largest_z(trained_error(theta(points, points)), bayesian) < 5
+    if noise_std == 0:
+        standard = laws.rnd_error(NET, X, tests, time, full_cov=True).cov
+        assert standard is not None
+        draws = trained_error(2 * kappa(points, points))
+        assert largest_z(draws, standard) < 5
+        assert largest_z(draws, standard / 2) > 5  # one prior in place of two
+        assert largest_z(draws, bayesian) > 5
+
+
+def test_mean_square_is_the_law_of_a_mean_square():
+    rng = np.random.default_rng(0)
+    variance, dof, n = 2.5, 6, 4000
+    draws = np.sqrt(variance) * rng.normal(size=(n, dof))
+    # A seeded Kolmogorov-Smirnov test at 1e-3, and the same with a degree of freedom less, which it must reject.
+    assert stats.kstest((draws**2).mean(1), laws.mean_square(variance, dof).cdf).pvalue > 1e-3
+    assert stats.kstest((draws**2).mean(1), laws.mean_square(variance, dof - 1).cdf).pvalue < 1e-3
+    members = np.sqrt(variance) * rng.normal(size=(n, dof + 1))
+    assert stats.kstest(members.var(1, ddof=1), laws.mean_square(variance, dof).cdf).pvalue > 1e-3
+
+
+def test_mean_square_of_an_array():
+    variance = np.array([[1.0, 2.0], [0.5, 1e-9]])
+    law = laws.mean_square(variance, 5)
+    np.testing.assert_allclose(law.mean(), variance, rtol=1e-14)
+    np.testing.assert_allclose(law.var(), 2 * variance**2 / 5, rtol=1e-14)
+
+
+# ---------------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("variance", "dof", "message"),
+    [
+        (0.0, 3, "variance has an entry of 0: give entries above 0"),
+        ([1.0, -2.0], 3, "variance has an entry of -2"),
+        ([1.0, np.nan], 3, "variance has a NaN"),
+        ([], 3, "variance has shape"),
+        (1.0, 0, "dof = 0: give a whole number of at least 1"),
+    ],
+)
+def test_bad_mean_square(variance, dof, message):
+    with pytest.raises(ValueError, match=message):
+        laws.mean_square(variance, dof)
+
+
+def with_entry(array, index, value):
+    changed = array.copy()
+    changed[index] = value
+    return changed
+
+
+BAD_ARRAYS = [
+    ("X", X[:, :2], r"X has shape \(8, 2\): give \(n_samples, 3\)"),
+    ("X", with_entry(X, (3, 1), np.nan), r"X has a NaN or infinity, first at \[3, 1\]"),
+    ("X", X[:0], r"X has shape \(0, 3\)"),
+    ("X", np.vstack([X, X[5]]), "X has 1 repeated rows"),
+    ("X", np.vstack([X, X[5] + 1e-12]), "X: the tangent kernel of its rows is singular"),
+    ("X", 1e90 * X, r"X: row 0 has a variance of .* in layer 1"),
+    ("y", Y[:4], r"y has shape \(4,\): give \(8,\)"),
+    ("y", with_entry(Y, 2, np.inf), r"y has a NaN or infinity, first at \[2\]"),
+    ("X_test", X_TEST[0], r"X_test has shape \(3,\)"),
+    ("X_test", with_entry(X_TEST, (0, 0), np.nan), "X_test has a NaN"),
+    ("X_test", 1e90 * X_TEST, "X_test: row 0 has a variance of"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "value", "message"),
+    [(name, *bad) for name in CALLS for bad in BAD_ARRAYS if bad[0] != "y" or name in ("ensemble", "posterior")],
+)
+def test_bad_arrays(name, argument, value, message):
+    labelled = name in ("ensemble", "posterior")
+    arguments = dict(zip(["net", "X", *["y"] * labelled, "X_test"], CALLS[name], strict=True)) | {argument: value}
+    if argument == "X" and labelled:
+        arguments["y"] = np.zeros(len(value))
+    with pytest.raises(ValueError, match=message):
+        getattr(laws, name)(**arguments)
+
+
+@pytest.mark.parametrize("name", ["ensemble", "rnd_error", "bayesian_rnd_error"])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"time": -1.0}, r"time = -1.0: give a number of 0 or more, or math.inf"),
+        ({"time": np.nan}, "time = nan"),
+        ({"time": 1.0, "learning_rate": 0.0}, r"learning_rate = 0.0: give a number above 0"),
+        ({"time": 1.0, "learning_rate": np.inf}, "learning_rate = inf"),
+        ({"time": 1.0, "learning_rate": 0.3}, r"time = 1.0 is 3.33333 steps of learning_rate = 0.3: give a whole"),
+        ({"time": 0.25, "learning_rate": 0.1}, r"time = 0.25 is 2.5 steps"),
+        ({"learning_rate": 0.1}, r"time = inf is not a finite number of steps .* leave learning_rate out"),
+        ({"time": 1.0, "learning_rate": 1e-320}, "not a finite number of steps"),
+        ({"time": 10.0, "learning_rate": 10.0}, r"less than 2 / lambda_max = [\d.]+ here: lower it"),
+    ],
+)
+def test_bad_schedules(name, options, message):
+    with pytest.raises(ValueError, match=message):
+        getattr(laws, name)(*CALLS[name], **options)
+
+
+def test_the_learning_rate_is_refused_from_its_limit_on():
+    limit = 2 / np.linalg.eigvalsh(theta(X, X))[-1]
+    laws.ensemble(NET, X, Y, X_TEST, 3 * 0.999 * limit, learning_rate=0.999 * limit)
+    with pytest.raises(ValueError, match="2 / lambda_max"):
+        laws.ensemble(NET, X, Y, X_TEST, 3 * 1.001 * limit, learning_rate=1.001 * limit)
+
+
+@pytest.mark.parametrize("noise_std", [-0.1, np.nan, np.inf, 1e200])
+def test_bad_noise(noise_std):
+    with pytest.raises(ValueError, match="noise_std = "):
+        laws.posterior(NET, X, Y, X_TEST, noise_std)
+    with pytest.raises(ValueError, match="noise_std = "):
+        laws.bayesian_rnd_error(NET, X, X_TEST, 1.0, noise_std)
+
+
+@pytest.mark.parametrize("time", [1e13, inf])
+def test_singular_kernels_without_repeated_points(time):
+    """More points than a linear model has parameters; relu without bias at two points on one ray."""
+    with pytest.raises(ValueError, match=r"X: the tangent kernel of its rows is singular .*noise_std > 0"):
+        laws.ensemble(MLP(3, depth=1), X, Y, X_TEST, time)
+    ray = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]])
+    with pytest.raises(ValueError, match=r"X: the tangent kernel of its rows is singular"):
+        laws.rnd_error(MLP(3, activation="relu", sigma_b=0.0), ray, X_TEST, time)
+
+
+def test_a_variance_far_below_zero_is_no_rounding():
+    one = np.ones((1, 1))
+    np.testing.assert_array_equal(laws._gaussian(one[0], one[0], one, -(1 + 1e-9) * one).var, 0)
+    with pytest.raises(ValueError, match="too ill-conditioned for a variance at row 0 of X_test"):
+        laws._gaussian(one[0], one[0], one, -(1 + 1e-5) * one)
