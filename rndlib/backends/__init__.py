@@ -1,0 +1,25 @@
+"""Backends: the same few functions (functions, tangents, train) on one array library each."""
+
+from importlib import import_module
+from types import ModuleType
+
+from rndlib import checks
+
+BACKENDS = ("jax",)
+
+
+def load(name: str) -> ModuleType:
+    """The backend of that name, imported now and not before.
+
+    Raises
+    ------
+    ValueError: no such backend.
+    ImportError: its array library is not installed; the message says how to install it.
+    """
+    checks.choice("backend", name, BACKENDS)
+    try:
+        return import_module(f"rndlib.backends.{name}")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] == "rndlib":
+            raise
+        raise ImportError(f"backend {name!r} needs {error.name}: pip install 'rndlib[{name}]'") from error

@@ -1,0 +1,127 @@
+"""The JAX backend: Eq. 1, its tangent, and training, on blocks of bodies.
+
+Arrays go in and come out as NumPy arrays with the bodies on the leading axis. Training is in float64; functions and
+tangents are evaluated in the precision asked for. Nothing here changes jax's configuration.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Float
+
+from rndlib.backends.jax import linearise
+from rndlib.backends.jax.descent import gradient_descent
+from rndlib.backends.jax.exponential import Spectrum
+from rndlib.backends.jax.flow import gradient_flow
+from rndlib.backends.jax.precision import in_float64
+from rndlib.network import MLP
+from rndlib.solvers import GradientDescent, Report, Solver
+from rndlib.weights import Directions, Params
+
+CHUNK_BYTES = 2**20
+"""Size of one hidden layer's activations on a chunk of points: they should stay in a core's cache."""
+
+
+def functions(net: MLP, params: Params, X: Float[np.ndarray, "n d"], dtype: str) -> Float[np.ndarray, "bodies heads n"]:
+    """f(X; theta) of every body and head (Eq. 1), computed in `dtype`, returned in float64."""
+    return _in_chunks(net, X, dtype, _functions, params)
+
+
+def tangents(
+    net: MLP, params: Params, directions: Directions, X: Float[np.ndarray, "n d"], dtype: str
+) -> Float[np.ndarray, "bodies heads n"]:
+    """J_theta f(X) psi with the last layer's part of psi zero (Proposition rndntkgpinit), in `dtype`.
+
+    Directions have one leading entry a body, shared by its heads, or one for each body and head, body-major.
+    """
+    bodies, heads = params[-1][0].shape[:2]
+    if not directions or directions[0][0].shape[0] == bodies:
+        return _in_chunks(net, X, dtype, _tangents, params, directions)
+    grouped = [(w.reshape(bodies, heads, *w.shape[1:]), b.reshape(bodies, heads, -1)) for w, b in directions]
+    return _in_chunks(net, X, dtype, _tangents_by_head, params, grouped)
+
+
+@in_float64
+def train(
+    net: MLP,
+    params: Params,
+    X: Float[np.ndarray, "n d"],
+    targets: Float[np.ndarray, "bodies heads n"],
+    solver: Solver,
+    spectrum: tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n n"]],
+    noise_std: float = 0.0,
+    offsets: Float[np.ndarray, "bodies n heads"] | None = None,
+) -> tuple[Params, Report]:
+    """Parameters of every body after training on 1/2 ||f(X) + noise_std xi - y||^2, and a report.
+
+    xi are extra trainable offsets, one a training point and head, starting at `offsets` (zero if None). They add
+    noise_std^2 to the diagonal of the tangent kernel and are present on the training set only. `spectrum` holds the
+    eigenvalues and eigenvectors of the infinite-width kernel on X, noise included.
+
+    Raises
+    ------
+    ValueError: gradient descent at 2 / lambda_max or more.
+    DivergenceError: training diverged or missed its accuracy.
+    """
+    y = np.swapaxes(targets, 1, 2)
+    xi = np.zeros_like(y) if offsets is None else offsets
+    start = jax.tree.map(jnp.asarray, params)
+    if isinstance(solver, GradientDescent):
+        trained, report = gradient_descent(
+            net, solver, start, jnp.asarray(xi), jnp.asarray(X), jnp.asarray(y), noise_std
+        )
+    else:
+        basis = Spectrum(*map(jnp.asarray, spectrum))
+        trained, report = gradient_flow(
+            net, solver, start, jnp.asarray(xi), jnp.asarray(X), jnp.asarray(y), noise_std, basis
+        )
+    return jax.tree.map(np.asarray, trained), report
+
+
+def block_size(net: MLP, heads: int, n_samples: int) -> int:
+    """Bodies to train at once: as many as keep their activations and parameters within a core's cache."""
+    activations = n_samples * heads * net.width
+    parameters = sum(rows * (columns + 1) for rows, columns in net.layer_shapes(heads))
+    return max(1, int(CHUNK_BYTES / 8 / max(activations, parameters)))
+
+
+@in_float64
+def _in_chunks(net: MLP, X: np.ndarray, dtype: str, function, *trees) -> np.ndarray:
+    n = X.shape[0]
+    size = max(1, min(n, CHUNK_BYTES // (np.dtype(dtype).itemsize * net.width)))
+    count = -(-n // size)
+    padded = np.concatenate([X, np.broadcast_to(X[-1:], (count * size - n, X.shape[1]))]).astype(dtype)
+    cast = jax.tree.map(lambda a: jnp.asarray(a, dtype), trees)
+    values = function(net, jnp.asarray(padded.reshape(count, size, -1)), *cast)  # (bodies, count, size, heads)
+    bodies, _, _, heads = values.shape
+    return np.swapaxes(np.asarray(values, np.float64).reshape(bodies, count * size, heads)[:, :n], 1, 2)
+
+
+@partial(jax.jit, static_argnames="net")
+def _functions(net, chunks, params):
+    return lax.map(lambda p: lax.map(lambda x: linearise.apply(net, p, x), chunks), params)
+
+
+@partial(jax.jit, static_argnames="net")
+def _tangents(net, chunks, params, directions):
+    return lax.map(
+        lambda pd: lax.map(lambda x: linearise.body_tangent(net, pd[0], pd[1], x), chunks), (params, directions)
+    )
+
+
+@partial(jax.jit, static_argnames="net")
+def _tangents_by_head(net, chunks, params, directions):
+    def one(body):
+        params, directions = body
+
+        def head(last, direction):
+            alone = [*params[:-1], jax.tree.map(lambda a: a[None], last)]
+            return lax.map(lambda x: linearise.body_tangent(net, alone, direction, x)[:, 0], chunks)
+
+        by_head = lax.map(lambda h: head(*h), (params[-1], directions))
+        return jnp.moveaxis(by_head, 0, -1)
+
+    return lax.map(one, (params, directions))

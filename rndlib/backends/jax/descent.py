@@ -1,0 +1,69 @@
+"""Full-batch gradient descent, the paper's optimiser, one body after the other inside one compiled loop."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+from rndlib.backends.jax.linearise import Bodies, linearise, pull_back
+from rndlib.backends.jax.spectrum import largest_eigenvalue
+from rndlib.network import MLP
+from rndlib.solvers import DivergenceError, GradientDescent, Report
+
+
+@partial(jax.jit, static_argnames="net")
+def _descend(net, params, offsets, X, targets, noise_std, rate, steps):
+    def one(body):
+        params, offsets, y = body
+
+        def residual(state):
+            f, at = linearise(net, state[0], X)
+            return f + noise_std * state[1] - y, at
+
+        def step(_, state):
+            r, at = residual(state)
+            return jax.tree.map(lambda p, g: p - rate * g, state, (pull_back(net, at, r), noise_std * r))
+
+        first = jnp.linalg.norm(residual((params, offsets))[0])
+        state = lax.fori_loop(0, steps, step, (params, offsets))
+        return state[0], jnp.linalg.norm(residual(state)[0]) / jnp.where(first > 0, first, 1.0)
+
+    return lax.map(one, (params, offsets, targets))
+
+
+def gradient_descent(
+    net: MLP,
+    solver: GradientDescent,
+    params: Bodies,
+    offsets: Float[Array, "bodies n heads"],
+    X: Float[Array, "n d"],
+    targets: Float[Array, "bodies n heads"],
+    noise_std: float,
+) -> tuple[Bodies, Report]:
+    """The parameters of a block of bodies after `solver.steps` steps, each on its own targets.
+
+    Raises
+    ------
+    ValueError: the learning rate is 2 / lambda_max or more.
+    DivergenceError: the training loss ended above where it began.
+    """
+    largest = float(np.max(largest_eigenvalue(net, params, X, noise_std**2)))
+    n = X.shape[0]
+    if solver.learning_rate >= 2 / largest:
+        raise ValueError(
+            f"learning_rate = {solver.learning_rate:g}: gradient descent on the summed loss diverges from "
+            f"2 / lambda_max = {2 / largest:.3g} on, with lambda_max = {largest:.3g} of the tangent kernel: give less "
+            f"(learning_rate / n_samples = {solver.learning_rate / n:.3g} is the same rate on the mean loss), or use "
+            "GradientFlow"
+        )
+    params, residuals = _descend(net, params, offsets, X, targets, noise_std, solver.learning_rate, solver.steps)
+    residual = float(np.max(residuals))
+    if not residual <= 1:
+        raise DivergenceError(
+            f"gradient descent: training residual {residual:.1e} of the first after {solver.steps} steps at "
+            f"learning_rate = {solver.learning_rate:g}: the kernel grew in training; give a smaller rate"
+        )
+    return params, Report(solver.time, residual, 0.0, solver.steps, True)

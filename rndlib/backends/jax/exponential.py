@@ -1,0 +1,147 @@
+"""v = integral_0^h e^{-s Theta} r ds = Theta^{-1} (I - e^{-h Theta}) r, the step of a linear gradient flow.
+
+Two ways to the same vector. Where N K is small, the eigendecomposition of the kernel matrix. Where it is large
+(many heads on one body), a rational approximation of the exponential, whose shifted systems are solved together by
+a preconditioned conjugate-gradient method that needs products with Theta only.
+"""
+
+from functools import cache, partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+from scipy.interpolate import AAA
+
+from rndlib.backends.jax.linearise import Linear, kernel_matrix, kernel_product
+
+DENSE_LIMIT = 128
+"""Largest N K for which the kernel matrix is formed."""
+
+EXPONENTIAL_ERROR = 1e-5
+"""Error allowed to the rational approximation of e^{-z}, uniformly in z >= 0."""
+
+SOLVE_RTOL = 1e-4
+"""Relative residual of the shifted systems. They are solved in float32, which is enough: the error of one solve is a
+relative change of one step, and at convergence Newton's method, in float64, removes what the solves have left."""
+
+MAX_ITERATIONS = 1000
+
+
+class Spectrum(NamedTuple):
+    """The infinite-width kernel on the training set, which preconditions the empirical one head by head.
+
+    values: (N,), eigenvalues of Theta_XX, observation noise included.
+    vectors: (N, N), eigenvectors in columns.
+    """
+
+    values: Array
+    vectors: Array
+
+
+class _Iterate(NamedTuple):
+    """Of the conjugate-gradient method, each with a leading axis for the shifts: p is the direction, rho = r' z."""
+
+    x: Array
+    residual: Array
+    p: Array
+    rho: Array
+    iteration: Array
+
+
+@cache
+def rational_exponential() -> tuple[np.ndarray, np.ndarray]:
+    """Poles z_j and residues c_j with e^{-z} = 2 Re sum_j c_j / (z - z_j) for z >= 0, within EXPONENTIAL_ERROR.
+
+    One pole of each conjugate pair is returned. The approximation is the AAA algorithm's (Nakatsukasa, Sete and
+    Trefethen, 2018); six poles suffice.
+    """
+    z = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 4001)])
+    fit = AAA(z, np.exp(-z), rtol=EXPONENTIAL_ERROR)
+    upper = fit.poles().imag > 0
+    return fit.poles()[upper], fit.residues()[upper]
+
+
+def flow_integral(
+    at: Linear, r: Float[Array, "n heads"], h: Array, noise: Array, spectrum: Spectrum
+) -> Float[Array, "n heads"]:
+    """v for the kernel Theta + noise I of the network linearised at `at`; h may be infinite."""
+    if r.size <= DENSE_LIMIT:
+        return _dense(at, r, h, noise)
+    return _rational(at, r, h, noise, spectrum)
+
+
+def _dense(at: Linear, r: Array, h: Array, noise: Array) -> Array:
+    values, vectors = jnp.linalg.eigh(kernel_matrix(at) + noise * jnp.eye(r.size))
+    finite = jnp.where(jnp.isinf(h), 1.0, h)
+    # (1 - e^{-h lambda}) / lambda, and its limit h where lambda is zero or rounds to it (a finite time allows that).
+    small = jnp.abs(finite * values) < 1e-12
+    gain = jnp.where(small, finite, -jnp.expm1(-finite * values) / jnp.where(small, 1.0, values))
+    gain = jnp.where(jnp.isinf(h), 1 / values, gain)
+    return (vectors @ (gain * (vectors.T @ r.ravel()))).reshape(r.shape)
+
+
+def _rational(at: Linear, r: Array, h: Array, noise: Array, spectrum: Spectrum) -> Array:
+    # (1 - R(z)) / z has the residues -c_j / z_j at R's poles and none at 0, since R(0) = 1. An infinite h makes every
+    # shift zero, and the same sum returns Theta^{-1} r.
+    poles, residues = rational_exponential()
+    size = jnp.linalg.norm(r)
+    unit = r / jnp.where(size > 0, size, 1.0)
+    at, unit, spectrum = jax.tree.map(lambda a: a.astype(jnp.float32), (at, unit, spectrum))
+    moves = h > 0  # no time, no step: the shifts would be infinite
+    shifts = (noise - jnp.asarray(poles) / jnp.where(moves, h, 1.0)).astype(jnp.complex64)
+    solutions = _conjugate_gradient(at, unit, shifts, spectrum)
+    v: Array = size * 2 * jnp.einsum("s,snk->nk", -jnp.asarray(residues / poles), solutions).real
+    return jnp.where(moves, v, 0.0)
+
+
+def _conjugate_gradient(at: Linear, r: Array, shifts: Array, spectrum: Spectrum) -> Array:
+    """(Theta + s)^{-1} r for every shift s, (shifts, N, heads), complex.
+
+    The matrices are complex symmetric, so the conjugate-gradient recurrences hold with the unconjugated product
+    (COCG; van der Vorst and Melissen, 1990). The preconditioner is the infinite-width kernel of each head, which is
+    what the empirical kernel tends to.
+    """
+
+    def precondition(v: Array) -> Array:
+        coordinates = jnp.einsum("ni,snk->sik", spectrum.vectors, v)
+        scale = (spectrum.values + shifts[:, None])[:, :, None]
+        return jnp.einsum("ni,sik->snk", spectrum.vectors, coordinates / scale)
+
+    def multiply(v: Array) -> Array:
+        # Real and imaginary parts of all shifts as one batch of points: each weight matrix is then read once.
+        product = jax.vmap(partial(kernel_product, at))(jnp.concatenate([v.real, v.imag]))
+        return lax.complex(product[: len(v)], product[len(v) :]) + shifts[:, None, None] * v
+
+    def dot(a: Array, b: Array) -> Array:
+        return jnp.sum(a * b, axis=(1, 2))
+
+    def size(a: Array) -> Array:
+        return jnp.sqrt(jnp.sum(jnp.abs(a) ** 2, axis=(1, 2)))
+
+    target = SOLVE_RTOL * jnp.sqrt(jnp.sum(r**2))
+    residual = jnp.broadcast_to(r.astype(shifts.dtype), (shifts.size, *r.shape))
+    z = precondition(residual)
+    state = _Iterate(jnp.zeros_like(residual), residual, z, dot(residual, z), jnp.asarray(0))
+
+    def unfinished(state: _Iterate) -> Array:
+        return (state.iteration < MAX_ITERATIONS) & jnp.any(size(state.residual) > target)
+
+    def step(state: _Iterate) -> _Iterate:
+        x, residual, p, rho, iteration = state
+        # A shift that is done is left alone: its products have sunk to rounding.
+        active = size(residual) > target
+        q = multiply(p)
+        alpha = jnp.where(active, rho / jnp.where(active, dot(p, q), 1.0), 0.0)
+        x = x + alpha[:, None, None] * p
+        residual = residual - alpha[:, None, None] * q
+        z = precondition(residual)
+        rho_next = dot(residual, z)
+        beta = jnp.where(active, rho_next / jnp.where(active, rho, 1.0), 0.0)
+        return _Iterate(x, residual, z + beta[:, None, None] * p, jnp.where(active, rho_next, rho), iteration + 1)
+
+    state = lax.while_loop(unfinished, step, state)
+    # NaN travels to the caller, who raises: a solution that did not converge must not pass for one.
+    return jnp.where((size(state.residual) <= target)[:, None, None], state.x, jnp.nan)

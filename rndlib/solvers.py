@@ -1,0 +1,95 @@
+"""How a network is trained: descriptions that a backend carries out, and what it reports back."""
+
+from dataclasses import dataclass
+from math import inf
+
+from rndlib import checks
+
+
+class DivergenceError(RuntimeError):
+    """Training left the finite numbers, or did not reach the accuracy that was asked for."""
+
+
+@dataclass(frozen=True)
+class GradientFlow:
+    """Gradient flow `d theta/dt = -grad L`, with `L = 1/2 ||f(X) - y||^2` summed over points and heads (Eq. 3).
+
+    Parameters
+    ----------
+    time: training time t, learning rate 1; `math.inf` trains to convergence.
+    rtol: relative error allowed in the trained function, in the norm over probe points near the data; > 0.
+
+    Raises
+    ------
+    ValueError: a field is out of range.
+    """
+
+    time: float = inf
+    rtol: float = 1e-3
+
+    def __post_init__(self):
+        object.__setattr__(self, "time", checks.duration("time", self.time))
+        object.__setattr__(self, "rtol", checks.positive("rtol", self.rtol))
+
+
+@dataclass(frozen=True)
+class GradientDescent:
+    """Full-batch gradient descent on `L = 1/2 ||f(X) - y||^2`, the paper's optimiser.
+
+    The loss is the sum over points and heads, as the paper prints it. For the mean over N points, give
+    `learning_rate / N`. A rate of `2 / lambda_max` or more, with lambda_max the largest eigenvalue of a network's
+    own tangent kernel at its start, cannot converge and is refused when training starts.
+
+    Parameters
+    ----------
+    learning_rate: step size, > 0. `steps * learning_rate` is the time t of the laws.
+    steps: number of steps, >= 1.
+
+    Raises
+    ------
+    ValueError: a field is out of range.
+    """
+
+    learning_rate: float = 0.1
+    steps: int = 1000
+
+    def __post_init__(self):
+        object.__setattr__(self, "learning_rate", checks.positive("learning_rate", self.learning_rate))
+        object.__setattr__(self, "steps", checks.whole("steps", self.steps, at_least=1))
+
+    @property
+    def time(self) -> float:
+        """Training time reached, `steps * learning_rate`."""
+        return self.steps * self.learning_rate
+
+
+Solver = GradientFlow | GradientDescent
+
+
+@dataclass(frozen=True)
+class Report:
+    """What training did, over all bodies of a fit.
+
+    time: time reached (`inf` at convergence).
+    residual: largest `||f(X) - y|| / ||f_0(X) - y||` over the bodies; at finite time it need not be small. Gradient
+        flow divides by `1e-4 ||y||` where the start is closer than that.
+    error: largest estimated relative error of the trained function (0 for gradient descent, which is exact).
+    evaluations: most evaluations of network and tangent kernel on the training set that any body took.
+    converged: the accuracy asked for was reached.
+    """
+
+    time: float
+    residual: float
+    error: float
+    evaluations: int
+    converged: bool
+
+    def __or__(self, other: "Report") -> "Report":
+        """The report over two groups of bodies."""
+        return Report(
+            time=self.time,
+            residual=max(self.residual, other.residual),
+            error=max(self.error, other.error),
+            evaluations=max(self.evaluations, other.evaluations),
+            converged=self.converged and other.converged,
+        )

@@ -1,0 +1,91 @@
+"""Training many bodies of one description, block by block, and evaluating them afterwards."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from math import inf
+from operator import or_
+from types import ModuleType
+
+import numpy as np
+from jaxtyping import Float
+
+from rndlib import checks, kernels
+from rndlib.blocks import parallel, split
+from rndlib.network import MLP
+from rndlib.solvers import Report, Solver
+from rndlib.weights import Params, Role, draw, draw_offsets
+
+# Blocks differ in their number of bodies.
+Block = tuple[range, list[tuple[np.ndarray, np.ndarray]]]
+Targets = Callable[[range, Params], Float[np.ndarray, "bodies heads n"]]
+Values = Callable[[range, Params], Float[np.ndarray, "bodies heads t"]]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Bodies after training, in the blocks they were trained in.
+
+    blocks: the indices of each block's bodies and their parameters. report: what training did.
+    """
+
+    blocks: list[Block]
+    report: Report
+
+    def evaluate(self, values: Values) -> Float[np.ndarray, "outputs t"]:
+        """`values` of every block, with bodies and heads on one axis, body-major."""
+        parts = parallel(lambda block: values(*block), self.blocks)
+        joined = np.concatenate(parts)
+        return joined.reshape(-1, joined.shape[-1])
+
+
+def train(
+    net: MLP,
+    heads: int,
+    bodies: int,
+    role: Role,
+    seed: int,
+    backend: ModuleType,
+    solver: Solver,
+    X: Float[np.ndarray, "n d"],
+    targets: Targets,
+    noise_std: float = 0.0,
+    jitter: bool = True,
+) -> Trained:
+    """Train `bodies` networks of `heads` outputs from their own initial weights, each to its own targets.
+
+    `targets` gives a block's targets from its body indices and initial parameters. With noise_std > 0 every training
+    point and head gets a trainable offset (`backend.train`) that starts at N(0, 1) with `jitter` and at zero without.
+
+    Raises
+    ------
+    ValueError: the kernel on X is singular and the training time too long for it not to matter.
+    DivergenceError: a body diverged.
+    """
+    spectrum = _spectrum(net, X, noise_std, solver)
+
+    def one(block: range) -> tuple[Params, Report]:
+        start = draw(net, heads, seed, role, block)
+        offsets = draw_offsets(seed, block, len(X), heads) if noise_std and jitter else None
+        return backend.train(net, start, X, targets(block, start), solver, spectrum, noise_std, offsets)
+
+    blocks = split(bodies, backend.block_size(net, heads, len(X)))
+    results = parallel(one, blocks)
+    report = reduce(or_, (report for _, report in results))
+    return Trained([(block, params) for block, (params, _) in zip(blocks, results, strict=True)], report)
+
+
+def _spectrum(
+    net: MLP, X: Float[np.ndarray, "n d"], noise_std: float, solver: Solver
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n n"]]:
+    """Eigenvalues and eigenvectors of the infinite-width kernel on X, noise included."""
+    if solver.time == inf and noise_std == 0:
+        checks.distinct("X", X)
+    values, vectors = np.linalg.eigh(kernels.kernel(net, X).ntk + noise_std**2 * np.eye(len(X)))
+    if solver.time == inf and values[0] <= len(X) * np.finfo(float).eps * values[-1]:
+        raise ValueError(
+            f"X: the tangent kernel of its rows is singular in float64 (eigenvalues from {values[0]:.1e} to "
+            f"{values[-1]:.1e}), so training to convergence has no limit: drop points that nearly repeat others, "
+            "give noise_std > 0 where it is offered, a finite training time, or a deeper network"
+        )
+    return values, vectors

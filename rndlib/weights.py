@@ -1,0 +1,67 @@
+"""Initial weights: a function of a seed alone, so that every backend starts from the same networks.
+
+Body `i` of a given role has its own stream, spawned from `(seed, role, i)`: it does not depend on how many
+bodies there are, on the blocks they are trained in, or on the backend. Roles keep the networks of one seed
+independent where the theorems ask for it: a predictor never shares a stream with its target, nor with a member
+of an ensemble of the same seed.
+"""
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+import numpy as np
+from jaxtyping import Float
+
+from rndlib.network import MLP
+
+# Fan-in and fan-out differ from layer to layer: names with an underscore bind nothing.
+Params = list[tuple[Float[np.ndarray, "bodies _fan_out _fan_in"], Float[np.ndarray, "bodies _fan_out"]]]
+Directions = list[tuple[Float[np.ndarray, "directions _fan_out _fan_in"], Float[np.ndarray, "directions _fan_out"]]]
+
+
+class Role(IntEnum):
+    """What a draw is for. The numbers are part of what a seed means: changing one changes every result."""
+
+    MEMBER = 0
+    PREDICTOR = 1
+    TARGET = 2
+    DIRECTION = 3
+    OFFSET = 4
+    MEAN = 5
+
+
+def stream(seed: int, role: Role, *index: int) -> np.random.Generator:
+    """The generator of one body (or of one head of a body) in one role."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(int(role), *index)))
+
+
+def draw(net: MLP, heads: int, seed: int, role: Role, bodies: Sequence[int]) -> Params:
+    """Weights and biases of `bodies`, i.i.d. N(0, 1), one `(w, b)` a layer with the bodies on the leading axis."""
+    return _stacked(net.layer_shapes(heads), [stream(seed, role, body) for body in bodies])
+
+
+def draw_directions(net: MLP, seed: int, bodies: Sequence[int], heads: Sequence[int] | None) -> Directions:
+    """psi of the layers below the last one (Proposition rndntkgpinit), i.i.d. N(0, 1).
+
+    heads=None draws one direction a body, with leading axis `bodies`. A list of heads draws one for each body and
+    head, with leading axis `bodies * heads`, body-major.
+    """
+    keys = [(body,) for body in bodies] if heads is None else [(b, h) for b in bodies for h in heads]
+    return _stacked(net.layer_shapes(1)[:-1], [stream(seed, Role.DIRECTION, *key) for key in keys])
+
+
+def draw_offsets(
+    seed: int, bodies: Sequence[int], n_samples: int, heads: int
+) -> Float[np.ndarray, "bodies n_samples heads"]:
+    """xi(0), the initial value of the noise offsets, i.i.d. N(0, 1), one for each training point and head."""
+    return np.stack([stream(seed, Role.OFFSET, body).standard_normal((n_samples, heads)) for body in bodies])
+
+
+def _stacked(shapes: list[tuple[int, int]], streams: list[np.random.Generator]) -> Params:
+    count = len(streams)
+    layers = [(np.empty((count, *shape)), np.empty((count, shape[0]))) for shape in shapes]
+    for index, generator in enumerate(streams):
+        for w, b in layers:
+            generator.standard_normal(out=w[index])
+            generator.standard_normal(out=b[index])
+    return layers
