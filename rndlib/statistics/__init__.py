@@ -1,0 +1,18 @@
+"""The statistics behind the claims: each takes what estimators and laws return, and gives a `claims.Finding`.
+
+The unit of replication is a network with its own seed. Heads of one body and test points of one network are
+dependent, and nothing here counts them as if they were not.
+"""
+
+from rndlib.statistics.agreement import agreement as agreement
+from rndlib.statistics.agreement import calibration as calibration
+from rndlib.statistics.joint_law import joint_law as joint_law
+from rndlib.statistics.monte_carlo import above_floor as above_floor
+from rndlib.statistics.monte_carlo import floor as floor
+from rndlib.statistics.monte_carlo import floor_draws as floor_draws
+from rndlib.statistics.monte_carlo import mean_squared_difference as mean_squared_difference
+from rndlib.statistics.ratio import LogRatio as LogRatio
+from rndlib.statistics.ratio import over_points as over_points
+from rndlib.statistics.ratio import over_times as over_times
+from rndlib.statistics.seeds import over_seeds as over_seeds
+from rndlib.statistics.trend import slope as slope

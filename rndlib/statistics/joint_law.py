@@ -1,0 +1,77 @@
+"""How far the joint law of several outputs lies from a Gaussian law (claims E1 and E2).
+
+In the law's own whitened coordinates (w = L^-1 (z - mean), cov = L L^T) the law is N(0, I). Networks whose
+whitened mean and covariance are m and S lie at the distance
+
+    delta^2 = |m|^2 + 1/2 ||S - I||_F^2,
+
+to second order twice the Kullback-Leibler divergence from the law, in whatever basis the outputs are given. It is
+the squared length of the mean of one vector a network, phi = (w, (w w^T - I) with its diagonal over sqrt 2), so with
+n networks and C the covariance of phi
+
+    E |mean phi|^2 = delta^2 + tr C / n,   Var |mean phi|^2 = 4 mu^T C mu / n + 2 tr C^2 / n^2
+
+for mu = E phi. Under the law C = I, and n |mean phi|^2 is chi-squared with p + p (p + 1) / 2 degrees of freedom; off
+the law, where C grows with S, taking C from the networks keeps the confidence ends honest.
+"""
+
+from math import sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import linalg, stats
+
+from rndlib import checks
+from rndlib.claims import Finding
+
+
+def joint_law(samples: ArrayLike, mean: ArrayLike, cov: ArrayLike, confidence: float = 0.95) -> Finding:
+    """Distance of the networks' joint law over test points from N(mean, cov).
+
+    Parameters
+    ----------
+    samples: `(networks, points)`, outputs of independently seeded networks at the same points.
+    mean: `(points,)`, mean of the law.
+    cov: `(points, points)`, covariance of the law, positive definite.
+    confidence: of each end of the interval, one-sided.
+
+    Returns
+    -------
+    delta / sqrt(points): its interval, and the upper end as the value. A law whose whitened mean is off by s in
+    every direction is at s; one whose variances are off by the factor 1 + e at e / sqrt(2).
+
+    Raises
+    ------
+    ValueError: shapes disagree, no more networks than there are points, or a covariance that is not positive
+        definite.
+    """
+    samples = checks.array("samples", samples, None, None)
+    networks, points = samples.shape
+    mean, cov = checks.array("mean", mean, points), checks.array("cov", cov, points, points)
+    confidence = checks.fraction("confidence", confidence)
+    if networks <= points:
+        raise ValueError(f"samples has {networks} networks for {points} points: give more networks or fewer points")
+    try:
+        root = linalg.cholesky(cov, lower=True)
+    except linalg.LinAlgError as error:
+        raise ValueError("cov is not positive definite: leave out training points and near repeats") from error
+
+    phi = _deviations(linalg.solve_triangular(root, (samples - mean).T, lower=True).T)
+    mu, spread = phi.mean(axis=0), np.cov(phi, rowvar=False)
+    square = float(mu @ mu - np.trace(spread) / networks)
+    noise = 2 * float(np.sum(spread**2)) / networks**2
+    # mu carries noise too, which adds 4 tr C^2 / n^2 to its quadratic form; the variance is never below the law's.
+    error = sqrt(max(4 * float(mu @ spread @ mu) / networks - noise, noise))
+    reach = float(stats.norm.ppf(confidence)) * error
+    low, high = (sqrt(max(end, 0) / points) for end in (square - reach, square + reach))
+    return Finding(high, (low, high))
+
+
+def _deviations(white: np.ndarray) -> np.ndarray:
+    """phi of each network, `(networks, points + points (points + 1) / 2)`."""
+    networks, points = white.shape
+    centred = (white - white.mean(axis=0)) * sqrt(networks / (networks - 1))
+    rows, columns = np.triu_indices(points)
+    diagonal = rows == columns
+    products = (centred[:, rows] * centred[:, columns] - diagonal) * np.where(diagonal, sqrt(0.5), 1)
+    return np.hstack([white, products])

@@ -1,0 +1,383 @@
+"""Each statistic against exact draws of the Gaussian laws, where what it should find is known.
+
+A check at its claim's declared tolerance may fail on a true claim at most once in 100 runs, and accept its negative
+control at most once in 100. Over n runs, a rate of that size gives more than `_most(n)` misses once in 10,000 times.
+"""
+
+from math import log, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from rndlib import statistics
+from rndlib.claims import CLAIMS
+
+
+def _same_law(first: np.ndarray, second: np.ndarray) -> bool:
+    return np.asarray(stats.ks_2samp(first, second))[1] > 1e-4
+
+
+def _most(runs: int, rate: float = 0.01) -> int:
+    return int(stats.binom.ppf(1 - 1e-4, runs, rate))
+
+
+def _features(points: int, rank: int = 12, seed: int = 0) -> np.ndarray:
+    """F of a smooth covariance F F^T: slow and fast waves over the line, whose variance changes tenfold along it."""
+    x = np.linspace(0, 1, points)
+    phases = np.random.default_rng(seed).uniform(0, 2 * np.pi, rank)
+    waves = np.cos(np.arange(rank) * 3 * x[:, None] + phases) * 0.75 ** np.arange(rank)
+    return waves * (0.5 + 1.2 * x[:, None])
+
+
+def _judge(claim: str, findings: list[tuple[float, float]]) -> None:
+    """`(value, control's value)` of each run against the declared tolerance."""
+    tolerance = CLAIMS[claim].tolerance
+    assert sum(value > tolerance for value, _ in findings) <= _most(len(findings))
+    assert sum(control <= tolerance for _, control in findings) <= _most(len(findings))
+
+
+# Joint law
+
+
+def test_joint_law_size_and_power():
+    rng = np.random.default_rng(0)
+    F = _features(8, seed=1) + 0.1 * np.eye(8, 12)
+    law = F @ F.T
+    # The mildest wrong law of the two claims: on the toy problem the NTK-GP posterior is three to six times as wide.
+    wrong = 3 * law
+    findings = []
+    for _ in range(300):
+        samples = rng.standard_normal((512, 12)) @ F.T + 1
+        at = [statistics.joint_law(samples, np.ones(8), cov).value for cov in (law, wrong)]
+        findings.append((at[0], at[1]))
+    _judge("E1", findings)
+
+
+def test_joint_law_rejects_one_prior_instead_of_two():
+    rng = np.random.default_rng(1)
+    F = _features(8, seed=1) + 0.1 * np.eye(8, 12)
+    findings = []
+    for _ in range(300):
+        errors = sqrt(2) * rng.standard_normal((512, 12)) @ F.T
+        at = [statistics.joint_law(errors, np.zeros(8), cov).value for cov in (2 * F @ F.T, F @ F.T)]
+        findings.append((at[0], at[1]))
+    _judge("E2", findings)
+
+
+@pytest.mark.parametrize(
+    ("mean", "scales"),
+    [
+        (0.0, [1.0] * 6),
+        (0.25, [1.0] * 6),
+        (0.0, [1 + 0.25 * sqrt(2)] * 6),
+        (0.0, [1 - 0.25 * sqrt(2)] * 6),
+        (0.0, [2.0] + [1.0] * 5),
+    ],
+)
+def test_joint_law_ends_cover(mean, scales):
+    """On the law and off it. The ends are asymptotic: each may miss up to twice as often as its 5 %."""
+    truth = sqrt(mean**2 + np.sum((np.array(scales) - 1) ** 2) / 12)
+    rng = np.random.default_rng(2)
+    intervals = np.array(
+        [
+            statistics.joint_law(
+                rng.standard_normal((512, 6)) * np.sqrt(scales) + mean, np.zeros(6), np.eye(6)
+            ).interval
+            for _ in range(300)
+        ]
+    )
+    assert np.sum(intervals[:, 1] < truth) <= _most(300, 0.1)
+    assert np.sum(intervals[:, 0] > truth) <= _most(300, 0.1)
+
+
+@settings(deadline=None, derandomize=True, max_examples=25)
+@given(st.integers(1, 5), st.integers(0, 10**6))
+def test_joint_law_does_not_depend_on_the_basis(points, seed):
+    rng = np.random.default_rng(seed)
+    samples = rng.standard_normal((60, points))
+    basis = np.linalg.qr(rng.standard_normal((points, points)))[0] * rng.uniform(0.1, 10, points)
+    shift = rng.standard_normal(points)
+    plain = statistics.joint_law(samples, np.zeros(points), np.eye(points))
+    moved = statistics.joint_law(samples @ basis.T + shift, shift, basis @ basis.T)
+    # Both ends are roots, so rounding near zero shows in their squares.
+    np.testing.assert_allclose(np.square(moved.interval or ()), np.square(plain.interval or ()), atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((np.zeros((3, 4)), np.zeros(4), np.eye(4)), "3 networks for 4 points"),
+        ((np.zeros((9, 2)), np.zeros(3), np.eye(2)), "mean has shape"),
+        ((np.zeros((9, 2)), np.zeros(2), np.ones((2, 2))), "cov is not positive definite"),
+        ((np.full((9, 2), np.nan), np.zeros(2), np.eye(2)), "samples has a NaN"),
+        ((np.zeros((9, 2)), np.zeros(2), np.eye(2), 1.0), "confidence = 1.0"),
+    ],
+)
+def test_joint_law_bad_input(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        statistics.joint_law(*arguments)
+
+
+# Ratios
+
+
+def test_over_points_estimates_the_log_ratio():
+    rng = np.random.default_rng(3)
+    errors, functions = rng.standard_normal((50, 3)), rng.standard_normal((40, 3)) + 7
+    found = statistics.over_points(errors, functions)
+    np.testing.assert_allclose(found.estimate, np.log(np.mean(errors**2 / 2, 0) / functions.var(0, ddof=1)))
+    np.testing.assert_allclose(found.high - found.estimate, found.estimate - found.low)
+    assert found.finding.value == max(-found.low.min(), found.high.max())
+    assert statistics.over_points(errors, functions).low.tolist() == found.low.tolist()
+
+
+def test_over_points_size_power_and_simultaneous_coverage():
+    rng = np.random.default_rng(4)
+    F = _features(16)
+    findings, missed = [], 0
+    for _ in range(150):
+        errors = sqrt(2) * rng.standard_normal((2048, 12)) @ F.T
+        functions = rng.standard_normal((2048, 12)) @ F.T
+        found = statistics.over_points(errors, functions)
+        # Leaving out the half moves the band as it is by log 2.
+        findings.append((found.finding.value, max(found.high.max() + log(2), -found.low.min() - log(2))))
+        missed += bool((found.low > 0).any() or (found.high < 0).any())
+    _judge("E3", findings)
+    assert missed <= _most(150, 0.05)
+
+
+def test_over_points_without_the_half_is_moved_by_log_two():
+    rng = np.random.default_rng(5)
+    errors, functions = rng.standard_normal((2, 500, 4))
+    plain, printed = (statistics.over_points(scale * errors, functions) for scale in (1, sqrt(2)))
+    np.testing.assert_allclose(printed.low, plain.low + log(2))
+
+
+def test_over_times_size_power_and_coverage():
+    rng = np.random.default_rng(6)
+    F = _features(30)
+    # Training shrinks the leading directions first, each at its own rate: what the law says at t and at 2t.
+    times, rates = [0.1, 0.3, 1.0], 4 * 0.75 ** np.arange(12)
+    now, later = (np.stack([F * np.exp(-rates * k * t) for t in times]) for k in (1, 2))
+    variance = np.sum(now**2, axis=2)
+    findings, missed = [], 0
+    for _ in range(200):
+        starts = rng.standard_normal((2, 1024, 12))
+        errors = sqrt(2) * starts[0] @ now.transpose(0, 2, 1)
+        found, wrong = (
+            statistics.over_times(errors, starts[1] @ at.transpose(0, 2, 1), variance) for at in (now, later)
+        )
+        findings.append((found.finding.value, wrong.finding.value))
+        missed += bool((found.low > 0).any() or (found.high < 0).any())
+    _judge("E4", findings)
+    assert missed <= _most(200, 0.05)
+
+
+def test_over_times_weighs_points_by_the_law():
+    errors = np.array([[[2.0, 30.0], [-2.0, 10.0]]])
+    functions = np.array([[[1.0, 10.0], [3.0, 30.0], [5.0, 50.0]]])
+    found = statistics.over_times(errors, functions, [[1.0, 100.0]])
+    # 1/2 E[error^2] is 2 and 250, the variance 4 and 400.
+    np.testing.assert_allclose(found.estimate, [log((2 + 2.5) / (4 + 4))])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((np.ones((1, 2)), np.eye(2)), "1 and 2 networks"),
+        ((np.zeros((4, 2)), np.eye(2)), "errors do not vary"),
+        ((np.ones((4, 2)), np.ones((3, 2))), "functions do not vary"),
+        ((np.ones((4, 2)), np.ones((3, 1))), "functions has shape"),
+    ],
+)
+def test_over_points_bad_input(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        statistics.over_points(*arguments)
+
+
+def test_over_times_bad_variance():
+    with pytest.raises(ValueError, match="variance has 0"):
+        statistics.over_times(np.ones((1, 3, 2)), np.ones((1, 3, 2)), [[1.0, 0.0]])
+
+
+# The Monte-Carlo floor
+
+
+def _estimates(rng: np.random.Generator, F: np.ndarray, models: int, dof: int) -> np.ndarray:
+    """Variance estimates `(models, points)` by drawing every function at every point."""
+    return np.mean((F @ rng.standard_normal((models, F.shape[1], dof))) ** 2, axis=2)
+
+
+def test_floor_is_that_of_the_claims():
+    variance = np.array([1.0, 3.0])
+    assert statistics.floor(variance, heads=512, members=513) == pytest.approx(4 * 5 / 512)
+    assert statistics.floor(variance, heads=512) == pytest.approx(2 * 5 / 512)
+    assert statistics.floor(variance, heads=8, members=17) == pytest.approx(5 * (2 / 8 + 2 / 16))
+
+
+@pytest.mark.parametrize(("heads", "members", "rnd_seeds", "ensemble_seeds"), [(64, 65, 1, 1), (5, 40, 3, 1)])
+def test_floor_draws_follow_the_law_of_brute_force(heads, members, rnd_seeds, ensemble_seeds):
+    F = _features(40)
+    draws = statistics.floor_draws(F @ F.T, heads, members, rnd_seeds, ensemble_seeds, draws=1500)
+    rng = np.random.default_rng(7)
+    floor = statistics.floor(np.sum(F**2, 1), heads, members)
+    brute = [
+        statistics.mean_squared_difference(
+            _estimates(rng, F, rnd_seeds, heads), _estimates(rng, F, ensemble_seeds, members - 1)
+        )
+        / floor
+        for _ in range(1500)
+    ]
+    assert abs(draws.mean() - 1) < 5 * draws.std() / sqrt(1500)
+    assert _same_law(draws, np.array(brute))
+
+
+def test_floor_draws_do_not_depend_on_the_scale_or_on_how_many_points_there_are():
+    few, many = _features(40), _features(400)
+    draws = statistics.floor_draws(few @ few.T, 32, 33, draws=1500)
+    np.testing.assert_allclose(statistics.floor_draws(9 * few @ few.T, 32, 33, draws=1500), draws)
+    assert _same_law(draws, statistics.floor_draws(many @ many.T, 32, 33, draws=1500, seed=1))
+
+
+def test_floor_size_power_and_coverage():
+    F = _features(40)
+    heads, members, seeds = 256, 257, 5
+    draws = statistics.floor_draws(F @ F.T, heads, members, seeds, seeds)
+    floor = statistics.floor(np.sum(F**2, 1), heads, members)
+    rng = np.random.default_rng(8)
+    findings, missed = [], 0
+    for _ in range(300):
+        rnd, ensemble = _estimates(rng, F, seeds, heads), _estimates(rng, F, seeds, members - 1)
+        # The other pair's variance is about three times as large on the toy problem.
+        found, wrong = (
+            statistics.above_floor(statistics.mean_squared_difference(rnd, of), floor, draws)
+            for of in (ensemble, 3 * ensemble)
+        )
+        findings.append((found.value, wrong.value))
+        assert found.interval is not None
+        missed += not found.interval[0] <= 1 <= found.interval[1]
+    _judge("N1", findings)
+    assert missed <= _most(300, 0.1)
+
+
+def test_pairing_every_model_with_every_ensemble():
+    rnd, ensemble = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 1.0]])
+    assert statistics.mean_squared_difference(rnd, ensemble) == pytest.approx((0 + 1 + 4 + 9) / 4)
+    both = np.vstack([ensemble, rnd[:1]])
+    assert statistics.mean_squared_difference(rnd, both) == pytest.approx((0 + 1 + 4 + 9 + 0 + 0 + 4 + 4) / 8)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: statistics.floor([1.0], heads=0), "heads = 0"),
+        (lambda: statistics.floor([1.0], heads=1, members=1), "members = 1"),
+        (lambda: statistics.floor_draws(np.ones((2, 3)), 4, 5), "give a square matrix"),
+        (lambda: statistics.floor_draws(np.zeros((2, 2)), 4, 5), "no positive eigenvalue"),
+        (lambda: statistics.above_floor(1.0, 0.0, [1.0]), "floor = 0.0"),
+        (lambda: statistics.mean_squared_difference(np.ones((1, 2)), np.ones((1, 3))), "ensemble has shape"),
+    ],
+)
+def test_floor_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# The slope
+
+
+def test_slope_of_a_power_law():
+    widths = [32, 64, 512]
+    differences = np.outer([1.0, 5.0], np.array(widths) ** -1.5)
+    found = statistics.slope(widths, differences)
+    assert found.value == pytest.approx(-1.5)
+    assert found.interval == pytest.approx((-1.5, -1.5))
+
+
+def test_slope_size_power_and_coverage():
+    """A bias as large as the variance at width 32 that falls as 1 / width, seen over the floor of 512 heads."""
+    rng = np.random.default_rng(9)
+    widths = np.array([32, 64, 128, 256, 512, 1024, 2048, 4096])
+    expected = (32 / widths) ** 2 + 4 / 512
+    truth = np.polyfit(np.log(widths), np.log(expected), 1)[0]
+    findings, missed = [], 0
+    for _ in range(300):
+        # The floor's logarithm scatters by about 0.6 from seed to seed where the field over x has few dimensions.
+        scatter = np.exp(0.6 * rng.standard_normal((5, 8)))
+        found, wrong = (statistics.slope(widths, scatter * of) for of in (expected, np.ones(8)))
+        findings.append((found.value, wrong.value))
+        missed += found.value < truth
+    _judge("N1-slope", findings)
+    assert missed <= _most(300, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("widths", "differences", "message"),
+    [
+        ([32, 64], [[1.0, 2.0]], "1 seed gives no interval"),
+        ([32, 32], [[1.0, 2.0]] * 2, "at least two different"),
+        ([32, 64], [[1.0, 0.0]] * 2, "must be positive"),
+        ([32, 64, 128], [[1.0, 2.0]] * 2, "differences has shape"),
+    ],
+)
+def test_slope_bad_input(widths, differences, message):
+    with pytest.raises(ValueError, match=message):
+        statistics.slope(widths, differences)
+
+
+# Agreement over test points
+
+
+def test_calibration_of_a_line():
+    x = np.array([0.1, 0.5, 2.0, 3.0])
+    assert statistics.calibration(x, 1.7 * x) == pytest.approx((1.7, 1))
+    assert statistics.calibration(1.7 * x, x) == pytest.approx((1 / 1.7, 1))
+
+
+def test_calibration_is_not_pulled_down_by_the_error_of_the_ensemble():
+    rng = np.random.default_rng(10)
+    truth = rng.uniform(0, 1, 50_000)
+    x, y = truth + 0.3 * rng.standard_normal((2, 50_000))
+    slope, _ = statistics.calibration(x, y)
+    # The delta method puts the standard error below sqrt(2 / n) times error over signal, 0.3 / rms(truth) = 0.52.
+    assert abs(slope - 1) < 5 * sqrt(2 / 50_000) * 0.52 * sqrt(1 + 0.52**2)
+    assert np.polyfit(x, y, 1)[0] < 0.6
+
+
+def test_agreement_size_and_power():
+    rng = np.random.default_rng(11)
+    F = _features(40)
+    findings = []
+    for _ in range(300):
+        ensemble, rnd = _estimates(rng, F, 5, 512), _estimates(rng, F, 5, 512)
+        findings.append(
+            (statistics.agreement(ensemble, rnd).value, statistics.agreement(ensemble, 2 * rnd).value),
+        )
+    _judge("N3", findings)
+
+
+def test_agreement_counts_a_lost_correlation():
+    rng = np.random.default_rng(12)
+    ensemble = rng.uniform(1, 2, (5, 200))
+    assert statistics.agreement(ensemble, ensemble).value == pytest.approx(0, abs=1e-9)
+    # Same scale, no relation: the slope alone would pass.
+    found = statistics.agreement(ensemble, rng.permuted(ensemble, axis=1))
+    assert found.interval == pytest.approx((1, 1), abs=0.1)
+    assert found.value > 0.8
+
+
+@pytest.mark.parametrize(
+    ("ensemble", "rnd", "message"),
+    [
+        ([[1.0, 2.0]] * 2, [[1.0, 2.0]] * 2, "at least three points"),
+        ([[1.0, 1.0, 1.0]] * 2, [[1.0, 2.0, 3.0]] * 2, "must vary"),
+        ([[1.0, 2.0, 3.0]], [[1.0, 2.0, 3.0]], "1 seed gives no interval"),
+        ([[1.0, 2.0, 3.0]] * 2, [[1.0, 2.0, 3.0]] * 3, "rnd has shape"),
+    ],
+)
+def test_agreement_bad_input(ensemble, rnd, message):
+    with pytest.raises(ValueError, match=message):
+        statistics.agreement(ensemble, rnd)
