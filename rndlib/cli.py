@@ -1,0 +1,127 @@
+"""The command line: list the notebooks, run one, and show what the results say.
+
+Exit codes: 0 where every verdict holds, 1 where one does not or a notebook failed, 2 where what was asked for cannot
+be done (nothing has run then), 130 and 143 where the run was interrupted or terminated.
+"""
+
+import argparse
+import json
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from rndlib import ledger, notebooks, reports, runs
+from rndlib.parameters import UsageError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line on `arguments`, those of the process by default; returns the exit code."""
+    asked = _parser().parse_args(arguments)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:  # As for a job that a script left in the background.
+            signal.signal(number, _stop)
+    try:
+        return asked.command(asked)
+    except UsageError as error:
+        print(f"rndlib: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="rndlib", description="Run the paper's notebooks and show their verdicts.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    listing = commands.add_parser("list", help="the notebooks, with their parameters")
+    listing.set_defaults(command=_list)
+
+    running = commands.add_parser("run", help="execute a notebook into results/NAME/")
+    running.add_argument("name", metavar="NAME", help="a notebook's name, or the beginning of it, such as 05")
+    running.add_argument(
+        "-p",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("KEY", "VALUE"),
+        dest="overrides",
+        help="give a parameter another value, as in -p width 64 or -p widths '[32, 64]'; may be repeated",
+    )
+    running.add_argument(
+        "--profile",
+        default=notebooks.PAPER,
+        help="the values to start from: paper (the default; what the notebook itself says) or smoke (small and quick)",
+    )
+    running.add_argument("--cell-timeout", type=int, metavar="SECONDS", help="fail where one cell takes longer")
+    running.set_defaults(command=_run)
+
+    verifying = commands.add_parser("verify", help="every claim that has run, with its verdict")
+    verifying.add_argument("--json", action="store_true", help="as a list of objects")
+    verifying.set_defaults(command=_verify)
+
+    reporting = commands.add_parser("report", help="write results/report.md: claims, runs and figures")
+    reporting.set_defaults(command=_report)
+
+    for command in (running, verifying, reporting):
+        command.add_argument(
+            "--results", type=Path, default=Path("results"), metavar="DIR", help="folder of all results (results)"
+        )
+    return parser
+
+
+def _list(asked: argparse.Namespace) -> int:
+    for name in notebooks.names():
+        notebook = notebooks.find(name)
+        print(f"{name}: {notebook.title}")
+        for parameter in notebook.parameters:
+            print(f"    {parameter.name}: {parameter.type} = {parameter.default!r}  # {parameter.help}")
+    return 0
+
+
+def _run(asked: argparse.Namespace) -> int:
+    notebook = notebooks.find(asked.name)
+    values = notebook.settings(asked.profile, asked.overrides)
+    try:
+        from rndlib.execution import NotebookFailed
+    except ImportError as error:
+        raise UsageError(f"running notebooks needs {error.name}: pip install 'rndlib[notebooks]'") from error
+    try:
+        result = runs.run(notebook, values, asked.profile, asked.results, asked.cell_timeout, sys.stderr.isatty())
+    except NotebookFailed as error:
+        print(f"rndlib: {error}", file=sys.stderr)
+        return 1
+    print(ledger.table(result.verdicts))
+    print(f"{notebook.name} ({asked.profile}): {reports.cost([result])}, in {result.folder}")
+    return _settled([result])
+
+
+def _verify(asked: argparse.Namespace) -> int:
+    results = runs.read_all(asked.results)
+    verdicts = [verdict for result in results for verdict in result.verdicts]
+    print(json.dumps(reports.rows(verdicts), indent=2) if asked.json else ledger.table(verdicts))
+    return _settled(results)
+
+
+def _report(asked: argparse.Namespace) -> int:
+    results = runs.read_all(asked.results)
+    path = asked.results / "report.md"
+    path.write_text(reports.report(results, asked.results), encoding="utf-8")
+    print(f"{path}: {len(results)} notebooks, {reports.cost(results)}")
+    return 1 if reports.unsettled(results) else 0  # The report itself says why.
+
+
+def _settled(results: Sequence[runs.Result]) -> int:
+    """The exit code that results deserve, with what is wrong on stderr."""
+    wrong = reports.unsettled(results)
+    for line in wrong:
+        print(f"rndlib: {line}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def _stop(number: int, frame: object) -> NoReturn:
+    # As an exception, so that the kernel is ended and the temporary folder removed on the way out; quietly, since
+    # what the kernel's client reports of a kernel that ends within a cell says nothing new.
+    logging.disable()
+    print("rndlib: stopped", file=sys.stderr)
+    sys.exit(128 + number)

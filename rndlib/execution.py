@@ -1,0 +1,92 @@
+"""Execute one notebook with papermill, in a kernel of the Python that runs this.
+
+The only module that imports papermill and Jupyter; the rest of the command line works without them.
+"""
+
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+import papermill
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import AsyncKernelManager
+from nbclient.exceptions import CellControlSignal
+from traitlets import default
+
+from rndlib import output
+from rndlib.notebooks import Notebook
+from rndlib.parameters import Value
+
+
+class NotebookFailed(RuntimeError):
+    """The notebook did not run to its end; the message ends with what the cell reported."""
+
+
+def execute(
+    notebook: Notebook, values: dict[str, Value], folder: Path, cell_timeout: int | None, progress: bool
+) -> None:
+    """Run every cell, and store the notebook with its outputs in `folder`.
+
+    The notebook finds `folder` in the environment variable `RNDLIB_OUTPUT` and runs where its file is, as in
+    Jupyter.
+
+    Parameters
+    ----------
+    notebook: what to run.
+    values: the value of every parameter.
+    folder: existing folder that takes the executed notebook and what the notebook itself writes.
+    cell_timeout: seconds that one cell may take; None for no limit.
+    progress: whether to show a bar with the number of cells done, on stderr.
+
+    Raises
+    ------
+    NotebookFailed: a cell raised an error or took too long, or the kernel died.
+    """
+
+    spec = KernelSpec(
+        argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        display_name="Python 3",
+        language="python",
+        env={output.VARIABLE: str(folder.resolve())},
+        metadata={"supported_encryption": ["curve"]},
+    )
+
+    class ThisPython(AsyncKernelManager):
+        """Starts this interpreter, whatever kernels are installed for the user or named in the notebook."""
+
+        @property
+        def kernel_spec(self) -> KernelSpec:
+            return spec
+
+        @default("transport_encryption")
+        def _encrypted(self) -> str:
+            return "auto"  # Without, the kernel warns on stderr that other users of the machine could listen in.
+
+    # Only these, so that a notebook run as it is written gets no extra cell.
+    changed = {p.name: values[p.name] for p in notebook.parameters if values[p.name] != p.default}
+    options: dict[str, Any] = {
+        "kernel_manager_class": ThisPython,
+        "resources": {"metadata": {"path": str(notebook.path.parent)}},
+        # A graceful shutdown interrupts the kernel first, which then reports the interrupt on stderr now and then.
+        "shutdown_kernel": "immediate",
+    }
+    try:
+        papermill.execute_notebook(
+            notebook.path,
+            folder / notebook.path.name,
+            parameters=changed,
+            kernel_name="python3",
+            language="python",
+            progress_bar=progress,
+            execution_timeout=cell_timeout,
+            **options,
+        )
+    except (papermill.PapermillExecutionError, CellControlSignal, RuntimeError) as error:
+        raise NotebookFailed(f"{notebook.name} failed: {str(error).strip()}") from error
+
+
+def peak_memory() -> int:
+    """Bytes that the largest child process so far has held at once: the kernel, in a process that ran one notebook."""
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024  # Kilobytes everywhere else.

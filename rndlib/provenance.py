@@ -1,0 +1,60 @@
+"""What a result was made with: versions, the state of the checkout, the machine."""
+
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = [
+    "rndlib", "numpy", "scipy", "jaxtyping", "jax", "jaxlib", "neural-tangents", "torch", "matplotlib", "papermill",
+]  # fmt: skip
+
+
+def versions() -> dict[str, str]:
+    """Python's version and that of every package in `PACKAGES` that is installed."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def checkout(place: Path) -> dict[str, Any] | None:
+    """The git commit that `place` is in, and whether anything differs from it; None outside of a checkout."""
+    commit = _output("git", "-C", str(place), "rev-parse", "HEAD")
+    if not commit:
+        return None
+    return {"commit": commit, "changed": _output("git", "-C", str(place), "status", "--porcelain") != ""}
+
+
+def hardware() -> dict[str, Any]:
+    """The processor, how many of its cores this process may use, the memory in GiB, and the GPUs if any."""
+    affinity = getattr(os, "sched_getaffinity", None)  # Not on macOS.
+    return {
+        "cpu": _cpu(),
+        "cores": len(affinity(0)) if affinity else os.cpu_count(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "gpu": (_output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader") or "").splitlines(),
+    }
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:  # Not Linux.
+        lines = []
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()
+
+
+def _output(*command: str) -> str | None:
+    """What a command prints, stripped; None where it is not installed or fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()

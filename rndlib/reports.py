@@ -1,0 +1,75 @@
+"""What is shown of results: what they cost, what keeps them from holding, and a report with the figures."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rndlib import ledger
+from rndlib.claims import CLAIMS
+from rndlib.ledger import Verdict
+from rndlib.runs import Result
+from rndlib.tables import aligned
+
+KEYS = ["id", "statement", "notebook", "statistic", "value", "tolerance", "passed", "control_rejected"]
+
+
+def rows(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
+    """The verdicts as objects with the keys `KEYS`."""
+    return [{key: getattr(verdict, key) for key in KEYS} for verdict in verdicts]
+
+
+def unsettled(results: Iterable[Result]) -> list[str]:
+    """What keeps the results from holding, a line each: claims that fail, declared ones without a verdict, or none."""
+    lines: list[str] = []
+    for result in results:
+        if not result.verdicts:
+            lines.append(f"{result.folder} has no verdict")
+        for verdict in result.verdicts:
+            if not verdict.passed:
+                lines.append(f"{verdict.id} fails: {verdict.value:g} is above the tolerance {verdict.tolerance:g}")
+            if not verdict.control_rejected:
+                lines.append(f"{verdict.id} shows nothing: its negative control passes too ({verdict.control})")
+        reached = {verdict.id for verdict in result.verdicts}
+        declared = [claim.id for claim in CLAIMS.values() if claim.notebook == result.run.notebook]
+        lines += [f"{id_} has no verdict in {result.folder}" for id_ in declared if id_ not in reached]
+    return lines
+
+
+def cost(results: Sequence[Result]) -> str:
+    """The seconds of all runs together, and the largest peak memory among them."""
+    seconds = sum(result.run.seconds for result in results)
+    return f"{seconds:.0f} s, peak memory {max(result.run.peak_memory for result in results) / 2**20:.0f} MiB"
+
+
+def report(results: Sequence[Result], place: Path) -> str:
+    """A Markdown report on all results, its figures linked relative to `place`."""
+    verdicts = [verdict for result in results for verdict in result.verdicts]
+    lines = unsettled(results)
+    parts = [
+        "# Claims",
+        ledger.table(verdicts),
+        "Every claim holds." if not lines else "\n".join(f"- {line}" for line in lines),
+        "# Runs",
+        aligned(["notebook", "profile", "seconds", "peak memory", "hardware", "commit"], map(_run, results)),
+        f"Together {cost(results)}.",
+    ]
+    for result in results:
+        figures = sorted(result.folder.glob("*.png"))
+        if figures:
+            parts.append(f"# Figures of {result.run.notebook}")
+            parts += [f"![{figure.stem}]({figure.relative_to(place).as_posix()})" for figure in figures]
+    return "\n\n".join(parts) + "\n"
+
+
+def _run(result: Result) -> list[str]:
+    run, machine = result.run, result.run.hardware
+    gpus = "".join(f", {gpu}" for gpu in machine["gpu"])
+    commit = "none" if run.checkout is None else run.checkout["commit"][:12] + " changed" * run.checkout["changed"]
+    return [
+        run.notebook,
+        run.profile,
+        f"{run.seconds:.0f}",
+        f"{run.peak_memory / 2**20:.0f} MiB",
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB{gpus}",
+        commit,
+    ]

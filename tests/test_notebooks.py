@@ -1,0 +1,56 @@
+"""The notebooks as stored: paired with their source, executed from top to bottom, and ready to be run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rndlib import notebooks
+
+pytestmark = pytest.mark.tools
+
+PLACE = Path(__file__).parent.parent / "notebooks"
+STORED = sorted(PLACE.glob("*.ipynb"))
+each = pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
+
+
+def code_cells(path):
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return [cell for cell in cells if cell["cell_type"] == "code" and "".join(cell["source"]).strip()]
+
+
+def test_every_notebook_is_a_pair_and_every_pair_a_notebook():
+    assert STORED
+    assert [path.stem for path in STORED] == sorted(path.stem for path in PLACE.glob("*.py"))
+
+
+@each
+def test_pair_says_the_same(path):
+    import jupytext
+    from jupytext.compare import compare_notebooks
+
+    # Read-only: `jupytext --sync` would trust file times and overwrite one of the two.
+    compare_notebooks(jupytext.read(path.with_suffix(".py")), jupytext.read(path), fmt="py:percent")
+
+
+@each
+def test_outputs_are_stored_and_clean(path):
+    cells = code_cells(path)
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    assert any(output["output_type"] in ("display_data", "execute_result") for output in outputs)
+    assert not [output for output in outputs if output["output_type"] == "error" or output.get("name") == "stderr"]
+
+
+@each
+def test_parameters_and_profiles_are_accepted(path):
+    notebook = notebooks.read(path)
+    assert notebook.parameters
+    assert notebook.settings("paper", []) == {p.name: p.default for p in notebook.parameters}
+    assert notebook.settings("smoke", []) != notebook.settings("paper", [])
+
+
+def test_profiles_are_for_notebooks_that_exist():
+    declared = notebooks.profiles(PLACE)
+    assert set(declared) == {path.stem for path in STORED}
+    assert {profile for profiles in declared.values() for profile in profiles} == {"smoke"}
