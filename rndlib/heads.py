@@ -42,7 +42,8 @@ def warn_if_narrow(net: MLP, heads: int, n_samples: int, method: str) -> None:
 
 def _warn(net: MLP, heads: int, consequence: str) -> None:
     warnings.warn(
-        f"{heads} heads on a body of width {net.width}: {consequence}; widen the network, or spread the heads over bodies",
+        f"{heads} heads on a body of width {net.width}: {consequence}; widen the network, or spread the heads over "
+        "bodies",
         HeadsWarning,
         stacklevel=4,
     )

@@ -381,3 +381,16 @@ def test_agreement_counts_a_lost_correlation():
 def test_agreement_bad_input(ensemble, rnd, message):
     with pytest.raises(ValueError, match=message):
         statistics.agreement(ensemble, rnd)
+
+
+def test_interval_over_seeds_is_students_of_the_log():
+    logs = np.array([[0.0, 1.0], [0.2, 3.0], [0.1, 2.0]])
+    mean, low, high = statistics.over_seeds(np.exp(logs))
+    np.testing.assert_allclose(mean, np.exp([0.1, 2.0]))
+    half = stats.t.ppf(0.975, 2) * logs.std(axis=0, ddof=1) / np.sqrt(3)
+    np.testing.assert_allclose(low, np.exp([0.1, 2.0] - half))
+    np.testing.assert_allclose(high, np.exp([0.1, 2.0] + half))
+    with pytest.raises(ValueError, match="positive"):
+        statistics.over_seeds(np.array([[1.0], [0.0]]))
+    with pytest.raises(ValueError, match="seed"):
+        statistics.over_seeds(np.array([[1.0]]))

@@ -90,11 +90,12 @@ def _rational(at: Linear, r: Array, h: Array, noise: Array, spectrum: Spectrum) 
     size = jnp.linalg.norm(r)
     unit = r / jnp.where(size > 0, size, 1.0)
     at, unit, spectrum = jax.tree.map(lambda a: a.astype(jnp.float32), (at, unit, spectrum))
-    moves = h > 0  # no time, no step: the shifts would be infinite
-    shifts = (noise - jnp.asarray(poles) / jnp.where(moves, h, 1.0)).astype(jnp.complex64)
+    # v is h r to eight digits for times this short, and shorter ones would take the shifts out of float32's range.
+    shortest = 1e-9 / jnp.max(spectrum.values)
+    part = jnp.where(h < shortest, h / shortest, 1.0)
+    shifts = (noise - jnp.asarray(poles) / jnp.maximum(h, shortest)).astype(jnp.complex64)
     solutions = _conjugate_gradient(at, unit, shifts, spectrum)
-    v: Array = size * 2 * jnp.einsum("s,snk->nk", -jnp.asarray(residues / poles), solutions).real
-    return jnp.where(moves, v, 0.0)
+    return part * size * 2 * jnp.einsum("s,snk->nk", -jnp.asarray(residues / poles), solutions).real
 
 
 def _conjugate_gradient(at: Linear, r: Array, shifts: Array, spectrum: Spectrum) -> Array:

@@ -26,7 +26,7 @@ from rndlib.backends.jax.spectrum import largest_eigenvalue
 from rndlib.network import MLP
 from rndlib.solvers import DivergenceError, GradientFlow, Report
 
-FIRST_STEPS, MOST_STEPS = 2, 512
+FIRST_STEPS, MOST_STEPS = 1, 512
 MOST_NEWTON = 10
 RESIDUAL_FLOOR = 1e-9
 """Training residual, relative to the first, at which training has converged."""
@@ -166,10 +166,11 @@ def gradient_flow(
         state = jax.tree.map(lambda a, b: b + (b - a) / 3, coarse, fine)
         previous, extrapolated = extrapolated, _probe(net, state, probes)
         # The extrapolation's error falls at least like that of a second-order rule, fourfold, so a third of its last
-        # change bounds it. The change from `coarse` to `fine` would do so a level earlier, but not reliably: with
-        # two steps and four it has come out fifty times too small.
+        # change would bound it; the whole covers the first levels, where the steps are too long for any order. The
+        # change from `coarse` to `fine` would serve a level earlier, but not reliably: with two steps and four, a
+        # third of it has come out fifty times too small.
         if previous is not None:
-            error = _distance(previous, extrapolated) / 3
+            error = _distance(previous, extrapolated)
         coarse = fine
 
     residual = _relative(_residual(net, state, X, targets, noise_std), first)

@@ -1,0 +1,156 @@
+"""Bayesian RND: a target whose errors are draws from the centred NTK-GP posterior, and samples made of them."""
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from rndlib import checks
+from rndlib.estimators.base import Functions, NotFittedError, Prediction, Variances
+from rndlib.estimators.rnd import Distillation
+from rndlib.heads import warn_if_narrow
+from rndlib.network import MLP
+from rndlib.solvers import Solver
+from rndlib.training import Trained
+from rndlib.weights import Params, Role, draw
+
+MeanFunction = Callable[[Float[np.ndarray, "t d"]], Variances]
+
+
+class BayesianRND(Distillation):
+    """RND whose errors are draws from the centred NTK-GP posterior (Proposition rndntkgpinit, theorem
+    rndbayesrnderrordist).
+
+    The target is `g~(x) = J_theta_0 u(x) psi*`, at the predictor's own initial parameters, with the last layer's
+    part of psi zero. In the limit of width and time the errors are independent draws from
+    `laws.bayesian_rnd_error`, and mean + error is a draw from `laws.posterior` (corollary crl:bayes_rnd_sampling).
+
+    Parameters
+    ----------
+    net: the description of the predictor.
+    heads, bodies: as in `RND`.
+    directions: "shared", one psi for all heads of a body (the paper's JVP footnote), or "independent", one a head.
+    noise_std: standard deviation of the observation noise, >= 0, in the units of y: targets are jittered and
+        parameters drawn back to their start, so that the error has the noisy posterior's covariance.
+    mean: a function from X (T, in_dim) to the mean estimate (T,); by default a network trained on y with its
+        initial function subtracted.
+    seed, backend, solver, dtype: as in `DeepEnsemble`.
+
+    Raises
+    ------
+    ValueError: an argument is of the wrong type or out of range.
+    """
+
+    def __init__(
+        self,
+        net: MLP,
+        heads: int = 64,
+        bodies: int = 1,
+        *,
+        directions: str = "shared",
+        noise_std: float = 0.0,
+        mean: MeanFunction | None = None,
+        seed: int = 0,
+        backend: str = "jax",
+        solver: Solver | None = None,
+        dtype: str = "float64",
+    ):
+        super().__init__(net, heads, bodies, seed, backend, solver, dtype)
+        self.directions = checks.choice("directions", directions, ("shared", "independent"))
+        self.noise_std = checks.non_negative("noise_std", noise_std)
+        if mean is not None and not callable(mean):
+            raise ValueError(f"mean = {mean!r}: give a function of X, or None for a network trained on y")
+        self.mean = mean
+        self._mean_network: Trained | None = None
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "BayesianRND":
+        """Train the predictors on X (N, in_dim) and, where y (N,) is given and `mean` is not, the mean network on y.
+
+        Warns with `HeadsWarning` where the heads are too many for the width. Errors as in `DeepEnsemble.fit`.
+        """
+        X = self._points(X)
+        y = None if y is None else checks.labels("y", y, len(X))
+        warn_if_narrow(self.net, self.heads, len(X), self.directions)
+
+        def targets(bodies: range, start: Params) -> np.ndarray:
+            return self._target(bodies, start, X, "float64")
+
+        self._trained = self._train(self.heads, self.bodies, Role.PREDICTOR, X, targets, noise_std=self.noise_std)
+        self._mean_network = None
+        if y is not None and self.mean is None:
+            self._mean_network = self._train(
+                1,
+                1,
+                Role.MEAN,
+                X,
+                lambda _, start: y + self._functions(start, X, "float64"),
+                noise_std=self.noise_std,
+                jitter=False,
+            )
+        return self
+
+    def errors(self, X: ArrayLike) -> Functions:
+        """u_i(x) - g~_i(x) of every head at X (T, in_dim): (bodies * heads, T), body-major."""
+        X = self._points(X)
+
+        def values(bodies: range, params: Params) -> np.ndarray:
+            start = draw(self.net, self.heads, self.seed, Role.PREDICTOR, bodies)
+            return self._functions(params, X, self.dtype) - self._target(bodies, start, X, self.dtype)
+
+        return self._fitted.evaluate(values)
+
+    def variance(self, X: ArrayLike) -> Variances:
+        """Mean squared error over the heads (no half), an estimate of the posterior variance: (T,)."""
+        return np.mean(self.errors(X) ** 2, axis=0)
+
+    def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
+        """Mean estimate at X (T, in_dim): (T,); with `return_std` also the posterior standard deviation.
+
+        Raises
+        ------
+        NotFittedError: fit was called without y, and no `mean` was given.
+        """
+        X = self._points(X)
+        mean = self._mean(X)
+        return (mean, np.sqrt(self.variance(X))) if return_std else mean
+
+    def sample_y(
+        self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.Generator | None = 0
+    ) -> Float[np.ndarray, "t samples"]:
+        """Functions drawn from the posterior, jointly over X (T, in_dim): (T, n_samples).
+
+        Sample i is the mean estimate plus the error of one head. Heads are drawn without replacement: the paper's
+        draw from U[1, K] can repeat a head, and repeated samples are not independent.
+
+        Raises
+        ------
+        ValueError: more samples than heads.
+        NotFittedError: as in `predict`.
+        """
+        X = self._points(X)
+        n_samples = checks.whole("n_samples", n_samples, at_least=1)
+        available = self.bodies * self.heads
+        if n_samples > available:
+            raise ValueError(
+                f"n_samples = {n_samples}: the {available} heads give as many independent samples and no more: draw "
+                "fewer, or fit more heads or bodies"
+            )
+        chosen = np.random.default_rng(random_state).permutation(available)[:n_samples]
+        return self._mean(X)[:, None] + self.errors(X)[chosen].T
+
+    def _mean(self, X: np.ndarray) -> Variances:
+        if self.mean is not None:
+            return checks.labels("mean(X)", self.mean(X), len(X))
+        self._fitted  # noqa: B018 - not fitted at all is the more helpful thing to say first
+        if self._mean_network is None:
+            raise NotFittedError("fit had no y to train a mean on: call fit(X, y), or give mean= a function of X")
+
+        def centred(_: range, params: Params) -> np.ndarray:
+            start = draw(self.net, 1, self.seed, Role.MEAN, range(1))
+            return self._functions(params, X, self.dtype) - self._functions(start, X, self.dtype)
+
+        return self._mean_network.evaluate(centred)[0]
+
+    def _target(self, bodies: range, start: Params, X: np.ndarray, dtype: str) -> np.ndarray:
+        return self._tangents(bodies, start, X, dtype, by_head=self.directions == "independent")

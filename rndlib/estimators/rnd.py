@@ -1,0 +1,88 @@
+"""Random network distillation: predictors trained to match random targets (Eq. 2)."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rndlib import checks
+from rndlib.estimators.base import Estimator, Functions, Variances
+from rndlib.heads import warn_if_narrow
+from rndlib.network import MLP
+from rndlib.solvers import Solver
+from rndlib.weights import Params, Role, draw
+
+
+class Distillation(Estimator):
+    """Predictors of `heads` outputs on `bodies` independent bodies, each trained to match a random target."""
+
+    def __init__(self, net: MLP, heads: int, bodies: int, seed: int, backend: str, solver: Solver | None, dtype: str):
+        super().__init__(net, seed, backend, solver, dtype)
+        self.heads = checks.whole("heads", heads, at_least=1)
+        self.bodies = checks.whole("bodies", bodies, at_least=1)
+
+    def errors(self, X: ArrayLike) -> Functions:
+        """Errors of every head, predictor less target, at X (T, in_dim): (bodies * heads, T), body-major."""
+        raise NotImplementedError
+
+
+class RND(Distillation):
+    """Random network distillation (Eq. 2): predictors u trained to match fixed random networks g.
+
+    In the limit of width the errors of the heads are independent draws from `laws.rnd_error` (theorem
+    rnderrordist), and half their mean square has the law of the sample variance of an ensemble of
+    `bodies * heads + 1` networks (theorem rndequivalence).
+
+    Parameters
+    ----------
+    net: the description of predictor and target, which the theorems need to be the same.
+    heads: outputs of one body, >= 1.
+    bodies: independent networks, >= 1: 1 is the usual multi-head RND, heads=1 an ensemble of RND models.
+    seed, backend, solver, dtype: as in `DeepEnsemble`. Predictor, target and the ensembles of one seed are
+        independent of each other.
+
+    Raises
+    ------
+    ValueError: an argument is of the wrong type or out of range.
+    """
+
+    def __init__(
+        self,
+        net: MLP,
+        heads: int = 64,
+        bodies: int = 1,
+        *,
+        seed: int = 0,
+        backend: str = "jax",
+        solver: Solver | None = None,
+        dtype: str = "float64",
+    ):
+        super().__init__(net, heads, bodies, seed, backend, solver, dtype)
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "RND":
+        """Train the predictors on X (N, in_dim). Labels play no part; y is there for pipelines.
+
+        Warns with `HeadsWarning` where the heads are too many for the width. Errors as in `DeepEnsemble.fit`.
+        """
+        X = self._points(X)
+        warn_if_narrow(self.net, self.heads, len(X), "standard")
+
+        def targets(bodies: range, _: Params) -> np.ndarray:
+            return self._target(bodies, X, "float64")
+
+        self._trained = self._train(self.heads, self.bodies, Role.PREDICTOR, X, targets)
+        return self
+
+    def errors(self, X: ArrayLike) -> Functions:
+        """u_i(x) - g_i(x) of every head at X (T, in_dim): (bodies * heads, T), body-major."""
+        X = self._points(X)
+
+        def values(bodies: range, params: Params) -> np.ndarray:
+            return self._functions(params, X, self.dtype) - self._target(bodies, X, self.dtype)
+
+        return self._fitted.evaluate(values)
+
+    def variance(self, X: ArrayLike) -> Variances:
+        """One half of the mean squared error over the heads (Eq. 2), in the units of an ensemble's variance: (T,)."""
+        return 0.5 * np.mean(self.errors(X) ** 2, axis=0)
+
+    def _target(self, bodies: range, X: np.ndarray, dtype: str) -> np.ndarray:
+        return self._functions(draw(self.net, self.heads, self.seed, Role.TARGET, bodies), X, dtype)
