@@ -6,6 +6,11 @@ from math import inf
 from rndlib import checks
 
 
+CLOSE = 1e-4
+"""A start nearer to its targets than this, relative to their size, counts as this far from them when training is
+judged by how far it came: else nothing but rounding would be left to compare with."""
+
+
 class DivergenceError(RuntimeError):
     """Training left the finite numbers, or did not reach the accuracy that was asked for."""
 
@@ -71,8 +76,8 @@ class Report:
     """What training did, over all bodies of a fit.
 
     time: time reached (`inf` at convergence).
-    residual: largest `||f(X) - y|| / ||f_0(X) - y||` over the bodies; at finite time it need not be small. Gradient
-        flow divides by `1e-4 ||y||` where the start is closer than that.
+    residual: largest `||f(X) - y|| / ||f_0(X) - y||` over the bodies, with `CLOSE ||y||` for the denominator where
+        that is larger; at finite time it need not be small.
     error: largest estimated relative error of the trained function (0 for gradient descent, which is exact).
     evaluations: most evaluations of network and tangent kernel on the training set that any body took.
     converged: the accuracy asked for was reached.

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from rndlib.backends.jax.linearise import Bodies, linearise, pull_back
 from rndlib.backends.jax.spectrum import largest_eigenvalue
 from rndlib.network import MLP
-from rndlib.solvers import DivergenceError, GradientDescent, Report
+from rndlib.solvers import CLOSE, DivergenceError, GradientDescent, Report
 
 
 @partial(jax.jit, static_argnames="net")
@@ -29,6 +29,7 @@ def _descend(net, params, offsets, X, targets, noise_std, rate, steps):
 
         first = jnp.linalg.norm(residual((params, offsets))[0])
         state = lax.fori_loop(0, steps, step, (params, offsets))
+        first = jnp.maximum(first, CLOSE * jnp.linalg.norm(y))
         return state[0], jnp.linalg.norm(residual(state)[0]) / jnp.where(first > 0, first, 1.0)
 
     return lax.map(one, (params, offsets, targets))

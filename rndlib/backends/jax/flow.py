@@ -24,14 +24,12 @@ from rndlib.backends.jax.exponential import Spectrum, flow_integral
 from rndlib.backends.jax.linearise import Bodies, Params, apply, linearise, pull_back, push_forward
 from rndlib.backends.jax.spectrum import largest_eigenvalue
 from rndlib.network import MLP
-from rndlib.solvers import DivergenceError, GradientFlow, Report
+from rndlib.solvers import CLOSE, DivergenceError, GradientFlow, Report
 
 FIRST_STEPS, MOST_STEPS = 1, 512
 MOST_NEWTON = 10
 RESIDUAL_FLOOR = 1e-9
 """Training residual, relative to the first, at which training has converged."""
-CLOSE = 1e-4
-"""Size of the first residual, relative to the targets, below which it is taken to be this large."""
 
 State = tuple[Bodies, Array]
 
@@ -138,7 +136,6 @@ def gradient_flow(
     DivergenceError: a network left the finite numbers, or the accuracy was not reached within MOST_STEPS steps.
     """
     start = (params, offsets)
-    # A start that meets its targets almost or entirely leaves nothing but rounding to compare with.
     first = jnp.maximum(_residual(net, start, X, targets, noise_std), CLOSE * jnp.linalg.norm(targets, axis=(1, 2)))
     probes = _around(X)
     # Many heads on one body raise the top of the spectrum far above its limit; the grid must resolve that, too.
@@ -165,10 +162,9 @@ def gradient_flow(
         fine = integrate(steps)
         state = jax.tree.map(lambda a, b: b + (b - a) / 3, coarse, fine)
         previous, extrapolated = extrapolated, _probe(net, state, probes)
-        # The extrapolation's error falls at least like that of a second-order rule, fourfold, so a third of its last
-        # change would bound it; the whole covers the first levels, where the steps are too long for any order. The
-        # change from `coarse` to `fine` would serve a level earlier, but not reliably: with two steps and four, a
-        # third of it has come out fifty times too small.
+        # Where the network is smooth, the extrapolation's error falls at least fourfold with twice the steps; where it
+        # crosses the kinks of relu, twofold: its last change then is its error. The change from `coarse` to `fine`
+        # would serve a level earlier, but not reliably: with few steps it has come out fifty times too small.
         if previous is not None:
             error = _distance(previous, extrapolated)
         coarse = fine

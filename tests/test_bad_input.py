@@ -1,0 +1,151 @@
+"""Bad input gets a ValueError that names the argument, the value and the remedy; nothing starts to train."""
+
+import jaxtyping
+import numpy as np
+import pytest
+
+from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, GradientDescent, GradientFlow
+
+# The networks are tiny, which is not the bad input meant here.
+pytestmark = pytest.mark.filterwarnings("ignore::rndlib.heads.HeadsWarning")
+
+NET = MLP(3, width=8)
+X = np.random.default_rng(0).standard_normal((5, 3))
+Y = X[:, 0]
+ENSEMBLES = (DeepEnsemble, BayesianEnsemble)
+DISTILLATIONS = (RND, BayesianRND)
+ALL = (*ENSEMBLES, *DISTILLATIONS)
+
+
+@pytest.fixture(autouse=True)
+def _as_a_user():
+    """Without the tests' own check of annotations, which would speak up first."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "remedy"),
+    [
+        ("in_dim", 0, "whole number of at least 1"),
+        ("width", 2.5, "whole number of at least 1"),
+        ("width", True, "whole number"),
+        ("depth", 0, "whole number of at least 1"),
+        ("activation", "swish", "choose one of 'silu'"),
+        ("sigma_w", 0.0, "above 0"),
+        ("sigma_w", float("nan"), "finite"),
+        ("sigma_b", -0.1, "0 or more"),
+        ("sigma_b", "0.1", "finite number"),
+    ],
+)
+def test_network(argument, value, remedy):
+    with pytest.raises(ValueError, match=f"{argument} = {value!r}: .*{remedy}"):
+        MLP(**{"in_dim": 3, argument: value})
+
+
+@pytest.mark.parametrize(
+    ("solver", "argument", "value", "remedy"),
+    [
+        (GradientFlow, "time", -1.0, "0 or more, or math.inf"),
+        (GradientFlow, "time", float("nan"), "0 or more"),
+        (GradientFlow, "rtol", 0.0, "above 0"),
+        (GradientDescent, "learning_rate", 0.0, "above 0"),
+        (GradientDescent, "learning_rate", float("inf"), "finite"),
+        (GradientDescent, "steps", 0, "whole number of at least 1"),
+        (GradientDescent, "steps", 1.5, "whole number"),
+    ],
+)
+def test_solvers(solver, argument, value, remedy):
+    with pytest.raises(ValueError, match=f"{argument} = {value!r}: .*{remedy}"):
+        solver(**{argument: value})
+
+
+def _cases():
+    for kind in ALL:
+        yield kind, "seed", -1, "at least 0"
+        yield kind, "seed", 0.5, "whole number"
+        yield kind, "backend", "numpy", "choose one of 'jax'"
+        yield kind, "dtype", "float16", "'float32', 'float64'"
+        yield kind, "solver", "adam", "GradientFlow"
+    for kind in ENSEMBLES:
+        yield kind, "members", 0, "at least 1"
+    for kind in DISTILLATIONS:
+        yield kind, "heads", 0, "at least 1"
+        yield kind, "bodies", -2, "at least 1"
+    for kind in (BayesianEnsemble, BayesianRND):
+        yield kind, "noise_std", -0.1, "0 or more"
+    yield BayesianRND, "directions", "both", "'shared', 'independent'"
+    yield BayesianRND, "mean", 3.0, "a function of X"
+
+
+@pytest.mark.parametrize(("kind", "argument", "value", "remedy"), list(_cases()))
+def test_estimators(kind, argument, value, remedy):
+    with pytest.raises(ValueError, match=f"{argument} = {value!r}: .*{remedy}"):
+        kind(NET, **{argument: value})
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_network_is_an_mlp(kind):
+    with pytest.raises(ValueError, match=r"net = 512: give an rndlib\.MLP"):
+        kind(512)
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        (X[:, :2], r"X has shape \(5, 2\): give \(n_samples, 3\)"),
+        (X[0], r"X has shape \(3,\).*reshape"),
+        (X[:0], r"X has shape \(0, 3\).*at least one row"),
+        (np.where(X[1, 1] == X, np.nan, X), r"X has a NaN or infinity, first at \[1, 1\]: remove"),
+        (np.where(X[2, 0] == X, np.inf, X), r"X has a NaN or infinity, first at \[2, 0\]"),
+        ([["a", "b", "c"]], "X is list: give an array of numbers"),
+        (np.vstack([X, X[3:4]]), r"X has 1 repeated rows \(row 3 .*noise_std > 0"),
+    ],
+)
+def test_training_points(kind, bad, says):
+    with pytest.raises(ValueError, match=says):
+        kind(NET).fit(bad, np.zeros(len(bad)))
+
+
+@pytest.mark.parametrize("kind", [DeepEnsemble, BayesianEnsemble, BayesianRND])
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        (Y[:4], r"y has shape \(4,\): give \(5,\)"),
+        (Y[:, None], r"y has shape \(5, 1\): give \(5,\)"),
+        (np.where(Y[0] == Y, np.nan, Y), "y has a NaN"),
+    ],
+)
+def test_labels(kind, bad, says):
+    with pytest.raises(ValueError, match=says):
+        kind(NET).fit(X, bad)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_test_points(kind):
+    model = kind(NET, 2, solver=GradientFlow(time=0.1)).fit(X, Y)
+    with pytest.raises(ValueError, match=r"X has shape \(5, 2\)"):
+        model.variance(X[:, :2])
+
+
+def test_a_singular_kernel_without_repeats_is_named():
+    """A linear model has four parameters; five points leave its kernel singular, and only time or noise helps."""
+    linear = MLP(3, depth=1)
+    with pytest.raises(ValueError, match=r"X: the tangent kernel of its rows is singular.*noise_std > 0.*finite"):
+        RND(linear, 1).fit(X)
+    assert np.isfinite(RND(linear, 1, solver=GradientFlow(time=1.0)).fit(X).variance(X)).all()
+    assert np.isfinite(BayesianRND(linear, 1, noise_std=0.1).fit(X).variance(X)).all()
+
+
+def test_repeats_are_fine_with_noise():
+    repeated = np.vstack([X, X[3:4]])
+    assert np.isfinite(BayesianRND(NET, 2, noise_std=0.1).fit(repeated).variance(X)).all()
+
+
+@pytest.mark.parametrize("kind", ENSEMBLES)
+def test_a_variance_needs_two_members(kind):
+    model = kind(NET, 1, solver=GradientFlow(time=0.1)).fit(X, Y)
+    with pytest.raises(ValueError, match="members = 1: a sample variance needs at least 2"):
+        model.variance(X)

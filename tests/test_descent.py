@@ -1,0 +1,137 @@
+"""Gradient descent against a loop written out, its closed form, and its limits of stability."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from networks import body, jacobian, loss, relative, runge_kutta, values
+from rndlib import MLP, GradientDescent, kernels
+from rndlib.backends import jax as backend
+from rndlib.backends.jax.exponential import DENSE_LIMIT
+from rndlib.backends.jax.precision import in_float64
+from rndlib.dynamics import gain
+from rndlib.solvers import DivergenceError
+from rndlib.weights import Role, draw, draw_offsets
+
+NET = MLP(3, width=64, sigma_b=0.5)
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(5, 3))
+X_TEST = RNG.normal(size=(50, 3))
+# Above and below the size at which the kernel is formed for its largest eigenvalue.
+HEADS = [1, DENSE_LIMIT // len(X) + 2]
+
+
+class Problem:
+    """Two networks with targets, offsets, and the largest eigenvalue of their tangent kernels."""
+
+    def __init__(self, heads, noise_std=0.0, net=NET, bodies=2):
+        self.net, self.noise_std = net, noise_std
+        self.start = draw(net, heads, 0, Role.PREDICTOR, range(bodies))
+        self.y = np.random.default_rng(heads).normal(size=(bodies, heads, len(X)))
+        self.xi = draw_offsets(0, range(bodies), len(X), heads) if noise_std else np.zeros((bodies, len(X), heads))
+        jacobians = [in_float64(jacobian)(net, body(self.start, i), X) for i in range(bodies)]
+        self.largest = max(np.linalg.eigvalsh(J @ J.T)[-1] for J in jacobians) + noise_std**2
+
+    def train(self, learning_rate, steps):
+        spectrum = np.linalg.eigh(kernels.kernel(self.net, X).ntk + self.noise_std**2 * np.eye(len(X)))
+        solver = GradientDescent(learning_rate, steps)
+        return backend.train(self.net, self.start, X, self.y, solver, spectrum, self.noise_std, self.xi)
+
+    def functions(self, params, points=X_TEST):
+        return np.stack([values(self.net, body(params, i), points) for i in range(len(self.y))])
+
+
+@pytest.fixture(scope="module", params=[(heads, noise) for heads in HEADS for noise in (0.0, 0.4)], ids=str)
+def problem(request):
+    return Problem(*request.param)
+
+
+def test_descent_is_a_loop_over_gradients(problem):
+    rate, steps = 0.5 / problem.largest, 40
+
+    @in_float64
+    def loop(index):
+        y = jnp.asarray(problem.y[index].T)
+        state = jax.tree.map(jnp.asarray, (body(problem.start, index), problem.xi[index]))
+        gradient = jax.jit(jax.grad(lambda s: loss(problem.net, s, X, y, problem.noise_std)))
+        for _ in range(steps):
+            state = jax.tree.map(lambda s, g: s - rate * g, state, gradient(state))
+        left = (2 * loss(problem.net, state, X, y, problem.noise_std)) ** 0.5
+        return jax.tree.map(np.asarray, state[0]), float(left)
+
+    params, report = problem.train(rate, steps)
+    residuals = []
+    for index, (y, xi) in enumerate(zip(problem.y, problem.xi, strict=True)):
+        expected, left = loop(index)
+        for (w, b), (w_loop, b_loop) in zip(body(params, index), expected, strict=True):
+            # 40 steps of contractions, each with the rounding of sums of at most 64 numbers of order 1.
+            np.testing.assert_allclose(w, w_loop, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(b, b_loop, rtol=0, atol=1e-12)
+        first = values(problem.net, body(problem.start, index), X) + problem.noise_std * xi.T - y
+        residuals.append(left / np.linalg.norm(first))
+    assert report.residual == pytest.approx(max(residuals), rel=1e-9)
+    assert (report.time, report.error, report.evaluations, report.converged) == (rate * steps, 0, steps, True)
+
+
+def test_the_learning_rate_has_a_limit(problem):
+    limit = 2 / problem.largest
+    # Power iteration, where the kernel is not formed, comes within a percent of the eigenvalue from below.
+    tolerance = 0.005 if problem.y.shape[1] == 1 else 0.015
+    with pytest.raises(ValueError, match=r"learning_rate = [\d.e+-]+: .*2 / lambda_max = [\d.]+ on.*give less") as error:
+        problem.train((1 + tolerance) * limit, 1)
+    (named,) = re.findall(r"2 / lambda_max = ([\d.e+-]+) on", str(error.value))
+    assert float(named) == pytest.approx(limit, rel=tolerance)
+    params, _ = problem.train((1 - tolerance) * limit, 1)
+    assert np.isfinite(problem.functions(params)).all()
+
+
+@pytest.mark.parametrize("heads", HEADS)
+def test_divergence_is_an_error(heads):
+    """Targets far from a narrow network's values: its kernel grows, and a rate that was stable is not any more."""
+    problem = Problem(heads, net=MLP(3, width=8, sigma_b=0.5))
+    problem.y = 100 * problem.y
+    with pytest.raises(DivergenceError, match=r"gradient descent: training residual .* learning_rate"):
+        problem.train(1.5 / problem.largest, 200)
+
+
+def test_short_steps_are_gradient_flow():
+    """Euler's method: first order, so half the rate has half the error."""
+    problem = Problem(1)
+    flow = np.stack(
+        [
+            values(NET, runge_kutta(NET, body(problem.start, i), X, y.T, time=0.5), X_TEST)
+            for i, y in enumerate(problem.y)
+        ]
+    )
+    errors = [
+        relative(problem.functions(problem.train(0.5 / steps, steps)[0]), flow)
+        for steps in (round(20 * problem.largest), 2 * round(20 * problem.largest))
+    ]
+    # Steps of 1 / 40 of the fastest mode's time: the next order is some 1 / 40 of the leading one.
+    assert errors[0] < 0.05
+    assert errors[0] / errors[1] == pytest.approx(2, rel=0.05)
+
+
+@pytest.mark.parametrize("noise_std", [0.0, 0.4])
+@pytest.mark.parametrize("steps", [1, 500])
+def test_a_linear_model_is_solved_exactly(steps, noise_std):
+    """f_k = f_0 + G' (y - f_0(X) - noise xi_0) with the gain of descent at step k."""
+    problem = Problem(1, noise_std, MLP(3, depth=1, sigma_b=0.5))
+    rate = 1.9 / problem.largest
+    params, _ = problem.train(rate, steps)
+    theta = kernels.kernel(problem.net, X).ntk + noise_std**2 * np.eye(len(X))
+    G = gain(theta, kernels.kernel(problem.net, X, X_TEST).ntk, rate * steps, rate)
+    residual = problem.y - problem.functions(problem.start, X) - noise_std * np.swapaxes(problem.xi, 1, 2)
+    exact = problem.functions(problem.start) + residual @ G
+    assert relative(problem.functions(params), exact) <= 1e-11
+
+
+def test_targets_met_from_the_start():
+    problem = Problem(1)
+    problem.y = problem.functions(problem.start, X)
+    params, report = problem.train(0.5 / problem.largest, 100)
+    assert relative(problem.functions(params), problem.functions(problem.start)) <= 1e-12
+    assert report.residual <= 1e-9

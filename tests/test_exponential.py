@@ -1,0 +1,153 @@
+"""v = Theta^-1 (I - e^{-h Theta}) r: the approximation of the exponential, and both ways to v against SciPy."""
+
+from math import inf
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from networks import body, jacobian
+from scipy.linalg import expm
+
+from rndlib import MLP, RND, GradientFlow, kernels
+from rndlib.backends.jax import exponential
+from rndlib.backends.jax.exponential import (
+    DENSE_LIMIT,
+    EXPONENTIAL_ERROR,
+    SOLVE_RTOL,
+    Spectrum,
+    flow_integral,
+    rational_exponential,
+)
+from rndlib.backends.jax.linearise import linearise
+from rndlib.backends.jax.precision import in_float64
+from rndlib.solvers import DivergenceError
+from rndlib.weights import Role, draw
+
+RNG = np.random.default_rng(1)
+X = RNG.normal(size=(5, 3))
+
+
+# ------------------------------------------------------------------------------------- the rational approximation
+
+
+def test_rational_exponential():
+    poles, residues = rational_exponential()
+    z = np.concatenate([[0.0], np.geomspace(1e-10, 1e10, 100_001)])
+    R = 2 * np.sum(residues / (z[:, None] - poles), axis=1).real
+    assert np.abs(R - np.exp(-z)).max() <= EXPONENTIAL_ERROR
+    # The step uses (R(0) - R(z)) / z for (1 - e^-z) / z; of slow modes, too, it must get the rate right.
+    np.testing.assert_allclose((R[0] - R[1:]) / -np.expm1(-z[1:]), 1, rtol=2 * EXPONENTIAL_ERROR)
+    # Shifted systems (Theta - pole / h) are regular for every Theta >= 0.
+    assert (np.imag(poles) > 0).all()
+
+
+# --------------------------------------------------------------------------------------------- both ways to v
+
+
+def integral(A, r, h):
+    """int_0^h e^{-s A} r ds without an inverse, from the exponential of an augmented matrix."""
+    n = len(A)
+    augmented = np.zeros((n + 1, n + 1))
+    augmented[:n, :n], augmented[:n, n] = -A * h, r * h
+    return expm(augmented)[:n, n]
+
+
+def setting(heads, noise=0.0, **fields):
+    """A network linearised at its start, its kernel matrix, and the arguments of `flow_integral` that they give."""
+    net = MLP(3, **{"width": 64, "sigma_b": 0.5} | fields)
+    params = jax.tree.map(jnp.asarray, body(draw(net, heads, 0, Role.PREDICTOR, range(1)), 0))
+    f, at = linearise(net, params, jnp.asarray(X))
+    J = jacobian(net, params, X)
+    spectrum = Spectrum(*map(jnp.asarray, np.linalg.eigh(kernels.kernel(net, X).ntk + noise * np.eye(len(X)))))
+    return at, J @ J.T + noise * np.eye(f.size), f, jnp.asarray(noise), spectrum
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+@pytest.mark.parametrize("h", [0.0, 1e-14, 1e-3, 0.4, 20.0])
+@in_float64
+def test_few_heads(h, noise):
+    at, A, r, noise, spectrum = setting(2, noise)
+    v = flow_integral(at, r, jnp.asarray(h), noise, spectrum)
+    # Relative to h r, which v is at most: conditioning plays no part.
+    np.testing.assert_allclose(v.ravel(), integral(A, r.ravel(), h), rtol=0, atol=1e-12 * h * np.linalg.norm(r))
+
+
+@pytest.mark.parametrize("h", [1e4, inf])
+@in_float64
+def test_few_heads_for_long(h):
+    at, A, r, noise, spectrum = setting(2)
+    decay = np.exp(-h * np.linalg.eigvalsh(A)[0])
+    assert decay < 1e-12
+    v = flow_integral(at, r, jnp.asarray(h), noise, spectrum)
+    assert np.linalg.norm(A @ v.ravel() - r.ravel()) <= 1e-11 * np.linalg.norm(r)
+
+
+@in_float64
+def test_directions_that_do_not_train():
+    """A linear model of four parameters a head on five points: its kernel is singular, and a finite time is fine."""
+    at, A, r, noise, spectrum = setting(2, depth=1)
+    assert np.linalg.eigvalsh(A)[1] < 1e-12
+    v = flow_integral(at, r, jnp.asarray(2.0), noise, spectrum)
+    np.testing.assert_allclose(v.ravel(), integral(A, r.ravel(), 2.0), rtol=0, atol=1e-12)
+
+
+MANY = 2 + DENSE_LIMIT // len(X)
+
+
+@pytest.fixture(scope="module", params=[0.0, 0.3])
+def many(request):
+    return in_float64(setting)(MANY, request.param)
+
+
+@pytest.mark.parametrize("h", [1e-3, 0.4, 20.0, 1e4, inf])
+@in_float64
+def test_many_heads(h, many):
+    at, A, r, noise, spectrum = many
+    v = np.asarray(flow_integral(at, r, jnp.asarray(h), noise, spectrum)).ravel()
+    values, vectors = np.linalg.eigh(A)
+    moved = vectors @ (-np.expm1(-h * values) * (vectors.T @ np.asarray(r).ravel()))
+    # Theta v is off by the approximation's error, and by the residuals e_j of its systems (Theta + s_j) x_j = r,
+    # which reach it as 2 |c_j / z_j| |Theta (Theta + s_j)^-1 e_j|; float32 adds its rounding times the condition.
+    poles, residues = rational_exponential()
+    passed = np.abs(values[:, None] / (values[:, None] - poles / h)).max(axis=0)
+    allowed = 2 * EXPONENTIAL_ERROR + 2 * np.sum(np.abs(residues / poles) * passed) * SOLVE_RTOL
+    allowed += 1e-7 * values[-1] / values[0]
+    assert allowed < 2e-3
+    assert np.linalg.norm(A @ v - moved) <= allowed * np.linalg.norm(r)
+
+
+@pytest.mark.parametrize("h", [0.4, inf])
+@in_float64
+def test_many_heads_at_any_scale(h, many):
+    """Single precision has no say in how large the residual may be."""
+    at, _, r, noise, spectrum = many
+    v = flow_integral(at, r, jnp.asarray(h), noise, spectrum)
+    for scale in (1e-60, 1e60):
+        scaled = flow_integral(at, scale * r, jnp.asarray(h), noise, spectrum)
+        np.testing.assert_allclose(scaled / scale, v, rtol=1e-3, atol=1e-6 * np.abs(v).max())
+    assert not np.any(flow_integral(at, jnp.zeros_like(r), jnp.asarray(h), noise, spectrum))
+
+
+@in_float64
+def test_many_heads_without_time(many):
+    at, _, r, noise, spectrum = many
+    assert not np.any(flow_integral(at, r, jnp.asarray(0.0), noise, spectrum))
+
+
+# ----------------------------------------------------------------------------------------------- no convergence
+
+
+@in_float64
+def test_what_did_not_converge_is_not_a_number(monkeypatch, many):
+    monkeypatch.setattr(exponential, "MAX_ITERATIONS", 2)
+    at, _, r, noise, spectrum = many
+    assert np.isnan(flow_integral(at, r, jnp.asarray(inf), noise, spectrum)).all()
+
+
+def test_training_says_so(monkeypatch):
+    monkeypatch.setattr(exponential, "MAX_ITERATIONS", 2)
+    # A network of its own: what is compiled for it here must not serve another test.
+    net = MLP(3, width=311, sigma_w=1.23)
+    with pytest.raises(DivergenceError, match="estimated relative error nan"):
+        RND(net, heads=MANY, solver=GradientFlow()).fit(X)

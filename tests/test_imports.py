@@ -1,0 +1,37 @@
+"""rndlib leaves the process it is imported into as it found it."""
+
+import pickle
+import subprocess
+import sys
+
+import jax
+import numpy as np
+
+from rndlib import MLP, RND, GradientFlow
+
+
+def loaded_after(statement: str) -> set[str]:
+    """Top-level modules that a fresh interpreter has loaded after a statement."""
+    code = f"import sys; {statement}; print(*{{name.split('.')[0] for name in sys.modules}})"
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert run.stderr == ""
+    return set(run.stdout.split())
+
+
+def test_importing_rndlib_loads_no_array_library_but_numpy():
+    assert not loaded_after("import rndlib") & {"jax", "torch", "scipy", "matplotlib", "tensorflow"}
+
+
+def test_descriptions_kernels_laws_and_estimators_load_no_backend():
+    everything = "import rndlib; [getattr(rndlib, name) for name in rndlib.__all__]; import rndlib.backends"
+    assert not loaded_after(everything) & {"jax", "torch", "matplotlib", "tensorflow"}
+
+
+def test_training_leaves_precision_and_the_global_generator_alone():
+    before, state = jax.config.read("jax_enable_x64"), pickle.dumps(np.random.get_state())  # noqa: NPY002
+    X = np.random.default_rng(0).standard_normal((4, 3))
+    errors = RND(MLP(3, width=16), 2, solver=GradientFlow(time=1.0)).fit(X).errors(X)
+    assert errors.dtype == np.float64
+    assert jax.config.read("jax_enable_x64") == before is False
+    assert jax.numpy.ones(1).dtype == jax.numpy.float32
+    assert pickle.dumps(np.random.get_state()) == state  # noqa: NPY002

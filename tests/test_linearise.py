@@ -1,0 +1,117 @@
+"""The network and its tangent, against Eq. 1 written out and its Jacobian by automatic differentiation."""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from networks import body, forward, jacobian
+
+from rndlib import MLP
+from rndlib.activations import ACTIVATIONS
+from rndlib.backends.jax import linearise as lin
+from rndlib.backends.jax.precision import in_float64
+from rndlib.weights import Role, draw, draw_directions
+
+N, HEADS, IN_DIM = 4, 2, 3
+WIDTH = 9  # above the fan-in from which products are XLA's, which IN_DIM is not
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, IN_DIM))
+V = RNG.normal(size=(N, HEADS))
+
+# Sums of at most N * (P = 150) products of numbers of order 1 to 10.
+close = partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-12)
+
+
+class Case(NamedTuple):
+    """A network, its parameters, its function on X and its Jacobian by automatic differentiation."""
+
+    net: MLP
+    params: lin.Params
+    f: np.ndarray
+    J: np.ndarray
+
+
+@pytest.fixture(scope="module", params=[(a, depth) for a in ACTIVATIONS for depth in (1, 2, 3)], ids=str)
+def case(request) -> Case:
+    activation, depth = request.param
+    # Biases of no scale at one depth: their part of everything then vanishes.
+    net = MLP(IN_DIM, WIDTH, depth, activation, sigma_w=1.3, sigma_b=0.0 if depth == 3 else 0.7)
+
+    @in_float64
+    def build():
+        params = on_device(body(draw(net, HEADS, depth, Role.MEMBER, range(1)), 0))
+        return Case(net, params, np.asarray(forward(net, params, X)), jacobian(net, params, X))
+
+    return build()
+
+
+@in_float64
+def test_function(case):
+    close(lin.apply(case.net, case.params, jnp.asarray(X)), case.f)
+    close(lin.linearise(case.net, case.params, jnp.asarray(X))[0], case.f)
+
+
+@in_float64
+def test_kernel(case):
+    _, at = lin.linearise(case.net, case.params, jnp.asarray(X))
+    kernel = case.J @ case.J.T
+    close(lin.kernel_matrix(at), kernel)
+    close(lin.kernel_product(at, jnp.asarray(V)).ravel(), kernel @ V.ravel())
+
+
+@in_float64
+def test_pull_back(case):
+    _, at = lin.linearise(case.net, case.params, jnp.asarray(X))
+    back = lin.pull_back(case.net, at, jnp.asarray(V))
+    assert jax.tree.map(jnp.shape, back) == jax.tree.map(jnp.shape, case.params)
+    close(flat(back), case.J.T @ V.ravel())
+
+
+@in_float64
+def test_push_forward(case):
+    _, at = lin.linearise(case.net, case.params, jnp.asarray(X))
+    step = on_device(body(draw(case.net, HEADS, 5, Role.MEMBER, range(1)), 0))
+    forth = lin.push_forward(case.net, at, step)
+    close(forth.ravel(), case.J @ flat(step))
+
+
+@in_float64
+def test_body_tangent(case):
+    directions = on_device(body(draw_directions(case.net, 6, range(1), None), 0))
+    last = jax.tree.map(jnp.zeros_like, case.params[-1])
+    psi = flat([*directions, last])
+    tangent = lin.body_tangent(case.net, case.params, directions, jnp.asarray(X))
+    close(tangent.ravel(), case.J @ psi)
+
+
+def on_device(params) -> lin.Params:
+    return jax.tree.map(jnp.asarray, params)
+
+
+def flat(params) -> np.ndarray:
+    return np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(params)])
+
+
+Z = np.concatenate([np.linspace(-40, 40, 4001), [0.0, -0.0, 1e-300, -1e-8, 400.0, -400.0, 1e3, -1e3, 1e15, -1e15]])
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+@in_float64
+def test_activations_are_those_of_the_kernels(name):
+    value, slope = lin.VALUE_AND_SLOPE[name](jnp.asarray(Z))
+    # A few roundings of the value; the slopes of silu and gelu pass through a term as large as |z| near its decay.
+    np.testing.assert_allclose(value, ACTIVATIONS[name].value(Z), rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(slope, ACTIVATIONS[name].derivative(Z), rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_in_single_precision(name):
+    """What `dtype="float32"` evaluates: within a few roundings of 6e-8, and finite wherever float32 is."""
+    z = np.append(Z, [3e38, -3e38]).astype(np.float32)
+    value, slope = (np.asarray(part, float) for part in lin.VALUE_AND_SLOPE[name](jnp.asarray(z)))
+    exact = z.astype(float)
+    np.testing.assert_allclose(value, ACTIVATIONS[name].value(exact), rtol=2e-6, atol=2e-6)
+    np.testing.assert_allclose(slope, ACTIVATIONS[name].derivative(exact), rtol=2e-6, atol=2e-6)
