@@ -5,7 +5,6 @@ from math import inf
 
 from rndlib import checks
 
-
 CLOSE = 1e-4
 """A start nearer to its targets than this, relative to their size, counts as this far from them when training is
 judged by how far it came: else nothing but rounding would be left to compare with."""

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from networks import body, jacobian, loss, relative, runge_kutta, values
+
 from rndlib import MLP, GradientDescent, kernels
 from rndlib.backends import jax as backend
 from rndlib.backends.jax.exponential import DENSE_LIMIT
@@ -80,7 +80,7 @@ def test_the_learning_rate_has_a_limit(problem):
     limit = 2 / problem.largest
     # Power iteration, where the kernel is not formed, comes within a percent of the eigenvalue from below.
     tolerance = 0.005 if problem.y.shape[1] == 1 else 0.015
-    with pytest.raises(ValueError, match=r"learning_rate = [\d.e+-]+: .*2 / lambda_max = [\d.]+ on.*give less") as error:
+    with pytest.raises(ValueError, match=r"learning_rate = .*2 / lambda_max = [\d.]+ on.*give less") as error:
         problem.train((1 + tolerance) * limit, 1)
     (named,) = re.findall(r"2 / lambda_max = ([\d.e+-]+) on", str(error.value))
     assert float(named) == pytest.approx(limit, rel=tolerance)

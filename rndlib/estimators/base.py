@@ -14,6 +14,9 @@ Functions = Float[np.ndarray, "outputs t"]
 Variances = Float[np.ndarray, " t"]
 Prediction = Variances | tuple[Variances, Variances]
 
+DIRECTIONS_BYTES = 2**28
+"""With a direction a head, as many heads are evaluated at a time as keep their directions within this."""
+
 
 class NotFittedError(RuntimeError):
     """A method that needs training was called before `fit`."""
@@ -64,8 +67,7 @@ class Estimator:
         if not by_head:
             return backend.tangents(self.net, start, draw_directions(self.net, self.seed, bodies, None), X, dtype)
         heads = start[-1][0].shape[1]
-        # A direction a head: as many heads at a time as keep the directions within about 256 MiB.
-        size = max(1, 2**25 // max(1, self.net.hidden_parameters * len(bodies)))
+        size = max(1, DIRECTIONS_BYTES // (8 * max(1, self.net.hidden_parameters * len(bodies))))
         parts = []
         for first in range(0, heads, size):
             group = range(first, min(first + size, heads))

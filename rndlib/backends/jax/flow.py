@@ -26,7 +26,7 @@ from rndlib.backends.jax.spectrum import largest_eigenvalue
 from rndlib.network import MLP
 from rndlib.solvers import CLOSE, DivergenceError, GradientFlow, Report
 
-FIRST_STEPS, MOST_STEPS = 1, 512
+FIRST_STEPS, MOST_STEPS = 1, 8192  # relu, whose kinks leave no second order, needs thousands
 MOST_NEWTON = 10
 RESIDUAL_FLOOR = 1e-9
 """Training residual, relative to the first, at which training has converged."""
