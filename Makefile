@@ -4,7 +4,7 @@ PROFILE ?= paper
 NOTEBOOKS = $(basename $(notdir $(wildcard notebooks/*.ipynb)))
 BIN = .venv/bin
 
-.PHONY: reproduce test environment environments
+.PHONY: reproduce store test environment environments
 
 # Every notebook runs, whatever the one before it said; the exit code is 0 only if all ran and every claim holds.
 reproduce: environment
@@ -13,6 +13,10 @@ reproduce: environment
 	$(BIN)/rndlib report || status=1; \
 	$(BIN)/rndlib verify || status=1; \
 	exit $$status
+
+# The outputs of the last `make reproduce` become those stored in notebooks/.
+store: environment
+	$(BIN)/python ci/store.py $(NOTEBOOKS)
 
 test: environments
 	$(BIN)/ruff check .

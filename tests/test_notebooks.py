@@ -1,5 +1,6 @@
 """The notebooks as stored: paired with their source, executed from top to bottom, and ready to be run."""
 
+import base64
 import json
 from pathlib import Path
 
@@ -40,6 +41,14 @@ def test_outputs_are_stored_and_clean(path):
     outputs = [output for cell in cells for output in cell["outputs"]]
     assert any(output["output_type"] in ("display_data", "execute_result") for output in outputs)
     assert not [output for output in outputs if output["output_type"] == "error" or output.get("name") == "stderr"]
+    assert not [cell for cell in cells if {"execution", "papermill"} & set(cell["metadata"])]
+
+
+def test_the_readme_shows_the_figure_that_is_stored():
+    shown = (PLACE.parent / "docs" / "fig1.png").read_bytes()
+    outputs = [o for cell in code_cells(PLACE / "05_numerical_analysis.ipynb") for o in cell["outputs"]]
+    stored = [base64.b64decode(o["data"]["image/png"]) for o in outputs if "image/png" in o.get("data", {})]
+    assert shown == stored[0]
 
 
 @each

@@ -1,0 +1,37 @@
+"""Make the outputs of the last `make reproduce` the stored ones: copy executed notebooks from results/ to notebooks/.
+
+Only a run at the stored size may be stored. What a run adds about itself (times, paths) is left out, so that the
+same outputs are the same file. `jupytext --update --execute` is no substitute: it keeps the old outputs of every cell
+whose source has not changed.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import nbformat
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def store(name: str) -> None:
+    """Store the executed notebook of results/`name`."""
+    run = json.loads((ROOT / "results" / name / "run.json").read_text(encoding="utf-8"))
+    if run["profile"] != "paper":
+        sys.exit(f"results/{name} is a {run['profile']} run: run the paper profile first")
+    notebook = nbformat.read(ROOT / "results" / name / f"{name}.ipynb", as_version=4)
+    stored = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4)
+    if [cell.source for cell in notebook.cells] != [cell.source for cell in stored.cells]:
+        sys.exit(f"results/{name} ran another notebook or other parameters than notebooks/{name}.ipynb: run it again")
+    for cell, executed in zip(stored.cells, notebook.cells, strict=True):
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = executed.outputs, executed.execution_count
+        cell.metadata.pop("execution", None)
+        cell.metadata.pop("papermill", None)
+    stored.metadata.pop("papermill", None)
+    nbformat.write(stored, ROOT / "notebooks" / f"{name}.ipynb")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        store(name)
