@@ -101,14 +101,16 @@ def test_few_heads_a_body_follow_the_law(directions):
 )
 def test_any_depth_and_activation(depth, activation):
     net = MLP(3, width=256, depth=depth, activation=activation)
+    flow = GradientFlow(time=0.3, rtol=0.01)  # the kinks of relu make a finer one slow
+    allowed = 10 / net.width + 2 * flow.rtol
     law = laws.rnd_error(net, X, X_TEST, time=0.3, full_cov=True)
     assert law.cov is not None
-    errors = RND(net, heads=1, bodies=M, solver=GradientFlow(time=0.3)).fit(X).errors(X_TEST)
-    assert abs(ratio(errors, law) - 1) < margin(law.cov) + 10 / net.width
+    errors = RND(net, heads=1, bodies=M, solver=flow).fit(X).errors(X_TEST)
+    assert abs(ratio(errors, law) - 1) < margin(law.cov) + allowed
     bayesian = laws.bayesian_rnd_error(net, X, X_TEST, time=0.3, full_cov=True)
     assert bayesian.cov is not None
-    errors = BayesianRND(net, heads=1, bodies=M, solver=GradientFlow(time=0.3)).fit(X).errors(X_TEST)
-    assert abs(ratio(errors, bayesian) - 1) < margin(bayesian.cov) + 10 / net.width
+    errors = BayesianRND(net, heads=1, bodies=M, solver=flow).fit(X).errors(X_TEST)
+    assert abs(ratio(errors, bayesian) - 1) < margin(bayesian.cov) + allowed
 
 
 @pytest.fixture(scope="module")
