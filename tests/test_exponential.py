@@ -10,7 +10,7 @@ from networks import body, jacobian
 from scipy.linalg import expm
 
 from rndlib import MLP, RND, GradientFlow, kernels
-from rndlib.backends.jax import exponential
+from rndlib.backends.jax import exponential, flow
 from rndlib.backends.jax.exponential import (
     DENSE_LIMIT,
     EXPONENTIAL_ERROR,
@@ -44,6 +44,8 @@ def test_rational_exponential():
 
 # --------------------------------------------------------------------------------------------- both ways to v
 
+compiled = jax.jit(flow_integral)
+
 
 def integral(A, r, h):
     """int_0^h e^{-s A} r ds without an inverse, from the exponential of an augmented matrix."""
@@ -68,7 +70,7 @@ def setting(heads, noise=0.0, **fields):
 @in_float64
 def test_few_heads(h, noise):
     at, A, r, noise, spectrum = setting(2, noise)
-    v = flow_integral(at, r, jnp.asarray(h), noise, spectrum)
+    v = compiled(at, r, jnp.asarray(h), noise, spectrum)
     # Relative to h r, which v is at most: conditioning plays no part.
     np.testing.assert_allclose(v.ravel(), integral(A, r.ravel(), h), rtol=0, atol=1e-12 * h * np.linalg.norm(r))
 
@@ -79,7 +81,7 @@ def test_few_heads_for_long(h):
     at, A, r, noise, spectrum = setting(2)
     decay = np.exp(-h * np.linalg.eigvalsh(A)[0])
     assert decay < 1e-12
-    v = flow_integral(at, r, jnp.asarray(h), noise, spectrum)
+    v = compiled(at, r, jnp.asarray(h), noise, spectrum)
     assert np.linalg.norm(A @ v.ravel() - r.ravel()) <= 1e-11 * np.linalg.norm(r)
 
 
@@ -88,7 +90,7 @@ def test_directions_that_do_not_train():
     """A linear model of four parameters a head on five points: its kernel is singular, and a finite time is fine."""
     at, A, r, noise, spectrum = setting(2, depth=1)
     assert np.linalg.eigvalsh(A)[1] < 1e-12
-    v = flow_integral(at, r, jnp.asarray(2.0), noise, spectrum)
+    v = compiled(at, r, jnp.asarray(2.0), noise, spectrum)
     np.testing.assert_allclose(v.ravel(), integral(A, r.ravel(), 2.0), rtol=0, atol=1e-12)
 
 
@@ -104,7 +106,7 @@ def many(request):
 @in_float64
 def test_many_heads(h, many):
     at, A, r, noise, spectrum = many
-    v = np.asarray(flow_integral(at, r, jnp.asarray(h), noise, spectrum)).ravel()
+    v = np.asarray(compiled(at, r, jnp.asarray(h), noise, spectrum)).ravel()
     values, vectors = np.linalg.eigh(A)
     moved = vectors @ (-np.expm1(-h * values) * (vectors.T @ np.asarray(r).ravel()))
     # Theta v is off by the approximation's error, and by the residuals e_j of its systems (Theta + s_j) x_j = r,
@@ -122,17 +124,17 @@ def test_many_heads(h, many):
 def test_many_heads_at_any_scale(h, many):
     """Single precision has no say in how large the residual may be."""
     at, _, r, noise, spectrum = many
-    v = flow_integral(at, r, jnp.asarray(h), noise, spectrum)
+    v = compiled(at, r, jnp.asarray(h), noise, spectrum)
     for scale in (1e-60, 1e60):
-        scaled = flow_integral(at, scale * r, jnp.asarray(h), noise, spectrum)
+        scaled = compiled(at, scale * r, jnp.asarray(h), noise, spectrum)
         np.testing.assert_allclose(scaled / scale, v, rtol=1e-3, atol=1e-6 * np.abs(v).max())
-    assert not np.any(flow_integral(at, jnp.zeros_like(r), jnp.asarray(h), noise, spectrum))
+    assert not np.any(compiled(at, jnp.zeros_like(r), jnp.asarray(h), noise, spectrum))
 
 
 @in_float64
 def test_many_heads_without_time(many):
     at, _, r, noise, spectrum = many
-    assert not np.any(flow_integral(at, r, jnp.asarray(0.0), noise, spectrum))
+    assert not np.any(compiled(at, r, jnp.asarray(0.0), noise, spectrum))
 
 
 # ----------------------------------------------------------------------------------------------- no convergence
@@ -147,6 +149,7 @@ def test_what_did_not_converge_is_not_a_number(monkeypatch, many):
 
 def test_training_says_so(monkeypatch):
     monkeypatch.setattr(exponential, "MAX_ITERATIONS", 2)
+    monkeypatch.setattr(flow, "MOST_STEPS", 4)
     # A network of its own: what is compiled for it here must not serve another test.
     net = MLP(3, width=311, sigma_w=1.23)
     with pytest.raises(DivergenceError, match="estimated relative error nan"):

@@ -174,7 +174,7 @@ def test_training_points_are_fitted(width, sigma_b, heads):
     problem = Problem(MLP(3, width=width, sigma_b=sigma_b), ill_conditioned(sigma_b), heads)
     assert 1e5 < np.linalg.cond(problem.theta) < 2.5e5
     # A coarse path to it will do: how exactly the training points are fitted does not depend on the path.
-    params, report = problem.train(GradientFlow(rtol=0.05))
+    params, report = problem.train(GradientFlow(rtol=0.3))
     assert residual(problem, params) <= 1e-6
     assert report.residual <= 1e-6
     assert report.converged

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.custom_batching import sequential_vmap
 from jaxtyping import Array, Float
 from scipy.interpolate import AAA
 
@@ -73,8 +74,16 @@ def flow_integral(
     return _rational(at, r, h, noise, spectrum)
 
 
+@sequential_vmap
+def _eigh(A: Array) -> tuple[Array, Array]:
+    # Under vmap, one matrix after the other. jaxlib 0.10 hands the matrices of a batch to the same few threads that
+    # run the program asking for them, and waits: two programs at once, as here, then wait for each other for good.
+    values, vectors = jnp.linalg.eigh(A)
+    return values, vectors
+
+
 def _dense(at: Linear, r: Array, h: Array, noise: Array) -> Array:
-    values, vectors = jnp.linalg.eigh(kernel_matrix(at) + noise * jnp.eye(r.size))
+    values, vectors = _eigh(kernel_matrix(at) + noise * jnp.eye(r.size))
     finite = jnp.where(jnp.isinf(h), 1.0, h)
     # (1 - e^{-h lambda}) / lambda, and its limit h where lambda is zero or rounds to it (a finite time allows that).
     small = jnp.abs(finite * values) < 1e-12
