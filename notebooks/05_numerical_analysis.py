@@ -52,8 +52,9 @@ depth: int = 2  # affine layers, the paper's L
 sigma_w: float = 1.5  # scale of the weights
 sigma_b: float = 0.1  # scale of the biases
 rtol: float = 0.02  # relative error allowed to the trained functions
+crowded_rtol: float = 0.1  # the same, of one body with all the heads
 gd_widths: list[int] = [256, 1024]  # widths for gradient descent
-gd_steps: int = 200  # steps of gradient descent
+gd_steps: int = 100  # steps of gradient descent
 
 # %%
 import warnings
@@ -100,18 +101,23 @@ ledger = Ledger()
 #
 # Functions are evaluated in single precision, which moves them by a few parts in a million, and the solver is allowed
 # a relative error of 2 %, of which it uses a fraction in wide networks; both are below the Monte-Carlo noise of a
-# variance from 512 heads, $\sqrt{2/512} = 6\,\%$.
+# variance from 512 heads, $\sqrt{2/512} = 6\,\%$. One narrow body with 512 heads bends so strongly on its way that
+# the same accuracy would cost more than all the rest, while its departure from the law is far larger: there, 10 % will
+# do.
 
 
 # %%
 def measure(estimator, solver=flow, widths=widths, seeds=seeds, X_test=data.X_test):
     """Variance estimates (widths, seeds, points) of a kind of estimator."""
 
-    def one(width, seed):
+    def one(run):
+        width, seed = run
         model = estimator(replace(net, width=width), seed=seed, solver=solver, dtype="float32")
         return model.fit(data.X, data.y).variance(X_test)
 
-    return np.array([parallel(partial(one, width), seeds) for width in widths])
+    runs = [(width, seed) for seed in seeds for width in widths]
+    found = np.array(parallel(one, runs)).reshape(len(seeds), len(widths), -1)
+    return found.swapaxes(0, 1)
 
 
 bayesian = partial(BayesianRND, mean=np.zeros_like)  # only its errors are wanted here
@@ -123,7 +129,8 @@ kinds = {
 }
 crowded = {"rnd": partial(RND, heads=heads), "bayesian rnd": partial(bayesian, heads=heads)}
 measured = {name: measure(kind) for name, kind in kinds.items()}
-measured |= {f"crowded {name}": measure(kind, seeds=seeds[:side_seeds]) for name, kind in crowded.items()}
+loose = GradientFlow(rtol=crowded_rtol)
+measured |= {f"crowded {name}": measure(kind, loose, seeds=seeds[:side_seeds]) for name, kind in crowded.items()}
 
 # %% [markdown]
 # ## The laws, and the floor
@@ -273,13 +280,14 @@ for i, width in enumerate(widths):
 
 # %%
 wide = replace(net, width=widths[-1])
+some_seeds = seeds[:side_seeds]
 print(f"Bayesian RND on one body of width {wide.width}, variance over the posterior's")
 print(f"{'K':>5}{'NK/P':>8}{'shared psi':>12}{'psi a head':>12}")
 for count in (heads // 64, heads // 8, heads):
     load = n_train * count / wide.hidden_parameters if depth > 1 else 0.0
     ratios = [
         np.mean(
-            measure(partial(bayesian, heads=count, directions=directions), widths=widths[-1:], X_test=data.X_test[:500])
+            measure(partial(bayesian, heads=count, directions=directions), flow, widths[-1:], some_seeds, some[:500])
             / posterior[:500]
         )
         for directions in ("shared", "independent")

@@ -1,6 +1,7 @@
 """Independent pieces of work, a few at a time: one thread a core, results in order."""
 
 import os
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -8,19 +9,34 @@ from typing import TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+_here = threading.local()
 
-def split(count: int, size: int) -> list[range]:
-    """`range(count)` in consecutive blocks of `size`, the last one shorter."""
-    return [range(start, min(start + size, count)) for start in range(0, count, size)]
+
+def split(count: int, size: int) -> list[list[int]]:
+    """`range(count)` in consecutive blocks of one length, `size` or a little less.
+
+    The last block repeats its last index where it has to: blocks of one shape share their compiled programs.
+    """
+    blocks = -(-count // size)
+    length = -(-count // blocks)
+    return [[min(i, count - 1) for i in range(start, start + length)] for start in range(0, count, length)]
 
 
 def parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """`[function(item) for item in items]`, on as many threads as this process has cores.
 
-    Compiled array code runs outside Python's lock, so threads suffice. The first error stops what has not begun.
+    Compiled array code runs outside Python's lock, so threads suffice. Inside such a thread a further call works one
+    item after the other: the cores are taken. The first error stops what has not begun.
     """
+    if getattr(_here, "busy", False):
+        return [function(item) for item in items]
+
+    def occupied(item: Item) -> Result:
+        _here.busy = True
+        return function(item)
+
     with ThreadPoolExecutor(_cores()) as pool:
-        futures = [pool.submit(function, item) for item in items]
+        futures = [pool.submit(occupied, item) for item in items]
         try:
             return [future.result() for future in futures]
         except BaseException:

@@ -16,26 +16,27 @@ from rndlib.network import MLP
 from rndlib.solvers import Report, Solver
 from rndlib.weights import Params, Role, draw, draw_offsets
 
-# Blocks differ in their number of bodies.
-Block = tuple[range, list[tuple[np.ndarray, np.ndarray]]]
-Targets = Callable[[range, Params], Float[np.ndarray, "bodies heads n"]]
-Values = Callable[[range, Params], Float[np.ndarray, "bodies heads t"]]
+Block = tuple[list[int], list[tuple[np.ndarray, np.ndarray]]]
+Targets = Callable[[list[int], Params], Float[np.ndarray, "bodies heads n"]]
+Values = Callable[[list[int], Params], Float[np.ndarray, "bodies heads t"]]
 
 
 @dataclass(frozen=True)
 class Trained:
     """Bodies after training, in the blocks they were trained in.
 
-    blocks: the indices of each block's bodies and their parameters. report: what training did.
+    bodies: how many there are. blocks: the indices of each block's bodies and their parameters; the last block may
+    repeat the last body. report: what training did.
     """
 
+    bodies: int
     blocks: list[Block]
     report: Report
 
     def evaluate(self, values: Values) -> Float[np.ndarray, "outputs t"]:
         """`values` of every block, with bodies and heads on one axis, body-major."""
         parts = parallel(lambda block: values(*block), self.blocks)
-        joined = np.concatenate(parts)
+        joined = np.concatenate(parts)[: self.bodies]
         return joined.reshape(-1, joined.shape[-1])
 
 
@@ -64,7 +65,7 @@ def train(
     """
     spectrum = _spectrum(net, X, noise_std, solver)
 
-    def one(block: range) -> tuple[Params, Report]:
+    def one(block: list[int]) -> tuple[Params, Report]:
         start = draw(net, heads, seed, role, block)
         offsets = draw_offsets(seed, block, len(X), heads) if noise_std and jitter else None
         return backend.train(net, start, X, targets(block, start), solver, spectrum, noise_std, offsets)
@@ -72,7 +73,7 @@ def train(
     blocks = split(bodies, backend.block_size(net, heads, len(X)))
     results = parallel(one, blocks)
     report = reduce(or_, (report for _, report in results))
-    return Trained([(block, params) for block, (params, _) in zip(blocks, results, strict=True)], report)
+    return Trained(bodies, [(block, params) for block, (params, _) in zip(blocks, results, strict=True)], report)
 
 
 def _spectrum(

@@ -14,7 +14,7 @@ from networks import body, jacobian, loss, relative, runge_kutta, values
 from rndlib import MLP, GradientFlow, kernels
 from rndlib.backends import jax as backend
 from rndlib.backends.jax.exponential import DENSE_LIMIT
-from rndlib.backends.jax.flow import grid
+from rndlib.backends.jax.flow import clock
 from rndlib.backends.jax.precision import in_float64
 from rndlib.dynamics import gain
 from rndlib.solvers import DivergenceError
@@ -271,8 +271,8 @@ def test_a_linear_model_is_solved_exactly(time, noise_std, heads):
     st.one_of(st.floats(1e-12, 1e12), st.just(inf)),
     st.sampled_from([2, 4, 32]),
 )
-def test_grid(eigenvalues, time, steps):
-    durations, halves = grid(np.sort(eigenvalues), time, steps)
+def test_clock(eigenvalues, time, steps):
+    durations, halves = clock(np.sort(eigenvalues), time)(steps)
     assert durations.shape == halves.shape == (steps,)
     assert (halves > 0).all()
     assert (halves < durations).all()

@@ -60,7 +60,7 @@ class Estimator:
         return backends.load(self.backend).functions(self.net, params, X, dtype)
 
     def _tangents(
-        self, bodies: range, start: Params, X: np.ndarray, dtype: str, by_head: bool
+        self, bodies: list[int], start: Params, X: np.ndarray, dtype: str, by_head: bool
     ) -> Float[np.ndarray, "bodies heads t"]:
         """g~, the function of Proposition rndntkgpinit, of each body's initial parameters."""
         backend = backends.load(self.backend)

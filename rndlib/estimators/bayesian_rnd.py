@@ -73,7 +73,7 @@ class BayesianRND(Distillation):
         y = None if y is None else checks.labels("y", y, len(X))
         warn_if_narrow(self.net, self.heads, len(X), self.directions)
 
-        def targets(bodies: range, start: Params) -> np.ndarray:
+        def targets(bodies: list[int], start: Params) -> np.ndarray:
             return self._target(bodies, start, X, "float64")
 
         self._trained = self._train(self.heads, self.bodies, Role.PREDICTOR, X, targets, noise_std=self.noise_std)
@@ -94,7 +94,7 @@ class BayesianRND(Distillation):
         """u_i(x) - g~_i(x) of every head at X (T, in_dim): (bodies * heads, T), body-major."""
         X = self._points(X)
 
-        def values(bodies: range, params: Params) -> np.ndarray:
+        def values(bodies: list[int], params: Params) -> np.ndarray:
             start = draw(self.net, self.heads, self.seed, Role.PREDICTOR, bodies)
             return self._functions(params, X, self.dtype) - self._target(bodies, start, X, self.dtype)
 
@@ -146,11 +146,11 @@ class BayesianRND(Distillation):
         if self._mean_network is None:
             raise NotFittedError("fit had no y to train a mean on: call fit(X, y), or give mean= a function of X")
 
-        def centred(_: range, params: Params) -> np.ndarray:
+        def centred(_: list[int], params: Params) -> np.ndarray:
             start = draw(self.net, 1, self.seed, Role.MEAN, range(1))
             return self._functions(params, X, self.dtype) - self._functions(start, X, self.dtype)
 
         return self._mean_network.evaluate(centred)[0]
 
-    def _target(self, bodies: range, start: Params, X: np.ndarray, dtype: str) -> np.ndarray:
+    def _target(self, bodies: list[int], start: Params, X: np.ndarray, dtype: str) -> np.ndarray:
         return self._tangents(bodies, start, X, dtype, by_head=self.directions == "independent")

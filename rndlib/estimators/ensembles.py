@@ -28,16 +28,20 @@ class _Ensemble(Estimator):
         ------
         ValueError: fewer than two members.
         """
-        if self.members < 2:
-            raise ValueError(f"members = {self.members}: a sample variance needs at least 2")
+        self._need_two()
         return self.functions(X).var(axis=0, ddof=1)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
         """Mean over the members at X (T, in_dim): (T,); with `return_std` also the sample standard deviation."""
-        functions = self.functions(X)
         if not return_std:
-            return functions.mean(axis=0)
-        return functions.mean(axis=0), np.sqrt(self.variance(X))
+            return self.functions(X).mean(axis=0)
+        self._need_two()
+        functions = self.functions(X)
+        return functions.mean(axis=0), functions.std(axis=0, ddof=1)
+
+    def _need_two(self) -> None:
+        if self.members < 2:
+            raise ValueError(f"members = {self.members}: a sample variance needs at least 2")
 
 
 class DeepEnsemble(_Ensemble):
@@ -127,7 +131,7 @@ class BayesianEnsemble(_Ensemble):
         X = self._points(X)
         y = checks.labels("y", y, len(X))
 
-        def targets(bodies: range, start: Params) -> np.ndarray:
+        def targets(bodies: list[int], start: Params) -> np.ndarray:
             return y - self._tangents(bodies, start, X, "float64", by_head=False)
 
         self._trained = self._train(1, self.members, Role.MEMBER, X, targets, noise_std=self.noise_std)
@@ -137,7 +141,7 @@ class BayesianEnsemble(_Ensemble):
         """Every member's trained function at X (T, in_dim): (members, T)."""
         X = self._points(X)
 
-        def values(bodies: range, params: Params) -> np.ndarray:
+        def values(bodies: list[int], params: Params) -> np.ndarray:
             start = draw(self.net, 1, self.seed, Role.MEMBER, bodies)
             return self._functions(params, X, self.dtype) + self._tangents(bodies, start, X, self.dtype, False)
 

@@ -65,7 +65,7 @@ class RND(Distillation):
         X = self._points(X)
         warn_if_narrow(self.net, self.heads, len(X), "standard")
 
-        def targets(bodies: range, _: Params) -> np.ndarray:
+        def targets(bodies: list[int], _: Params) -> np.ndarray:
             return self._target(bodies, X, "float64")
 
         self._trained = self._train(self.heads, self.bodies, Role.PREDICTOR, X, targets)
@@ -75,7 +75,7 @@ class RND(Distillation):
         """u_i(x) - g_i(x) of every head at X (T, in_dim): (bodies * heads, T), body-major."""
         X = self._points(X)
 
-        def values(bodies: range, params: Params) -> np.ndarray:
+        def values(bodies: list[int], params: Params) -> np.ndarray:
             return self._functions(params, X, self.dtype) - self._target(bodies, X, self.dtype)
 
         return self._fitted.evaluate(values)
@@ -84,5 +84,5 @@ class RND(Distillation):
         """One half of the mean squared error over the heads (Eq. 2), in the units of an ensemble's variance: (T,)."""
         return 0.5 * np.mean(self.errors(X) ** 2, axis=0)
 
-    def _target(self, bodies: range, X: np.ndarray, dtype: str) -> np.ndarray:
+    def _target(self, bodies: list[int], X: np.ndarray, dtype: str) -> np.ndarray:
         return self._functions(draw(self.net, self.heads, self.seed, Role.TARGET, bodies), X, dtype)

@@ -4,8 +4,6 @@ Arrays go in and come out as NumPy arrays with the bodies on the leading axis. T
 tangents are evaluated in the precision asked for. Nothing here changes jax's configuration.
 """
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +15,7 @@ from rndlib.backends.jax.descent import gradient_descent
 from rndlib.backends.jax.exponential import Spectrum
 from rndlib.backends.jax.flow import gradient_flow
 from rndlib.backends.jax.precision import in_float64
+from rndlib.backends.jax.programs import WIDE, program
 from rndlib.network import MLP
 from rndlib.solvers import GradientDescent, Report, Solver
 from rndlib.weights import Directions, Params
@@ -100,19 +99,19 @@ def _in_chunks(net: MLP, X: np.ndarray, dtype: str, function, *trees) -> np.ndar
     return np.swapaxes(np.asarray(values, np.float64).reshape(bodies, count * size, heads)[:, :n], 1, 2)
 
 
-@partial(jax.jit, static_argnames="net")
+@program(**WIDE)
 def _functions(net, chunks, params):
     return lax.map(lambda p: lax.map(lambda x: linearise.apply(net, p, x), chunks), params)
 
 
-@partial(jax.jit, static_argnames="net")
+@program(**WIDE)
 def _tangents(net, chunks, params, directions):
     return lax.map(
         lambda pd: lax.map(lambda x: linearise.body_tangent(net, pd[0], pd[1], x), chunks), (params, directions)
     )
 
 
-@partial(jax.jit, static_argnames="net")
+@program(**WIDE)
 def _tangents_by_head(net, chunks, params, directions):
     def one(body):
         params, directions = body

@@ -1,7 +1,5 @@
 """Full-batch gradient descent, the paper's optimiser, one body after the other inside one compiled loop."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,12 +7,18 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from rndlib.backends.jax.linearise import Bodies, linearise, pull_back
+from rndlib.backends.jax.programs import program
 from rndlib.backends.jax.spectrum import largest_eigenvalue
 from rndlib.network import MLP
 from rndlib.solvers import CLOSE, DivergenceError, GradientDescent, Report
 
 
-@partial(jax.jit, static_argnames="net")
+@program()
+def _largest_eigenvalue(net, params, X, noise):
+    return jnp.max(largest_eigenvalue(net, params, X, noise))
+
+
+@program()
 def _descend(net, params, offsets, X, targets, noise_std, rate, steps):
     def one(body):
         params, offsets, y = body
@@ -51,7 +55,7 @@ def gradient_descent(
     ValueError: the learning rate is 2 / lambda_max or more.
     DivergenceError: the training loss ended above where it began.
     """
-    largest = float(np.max(largest_eigenvalue(net, params, X, noise_std**2)))
+    largest = float(_largest_eigenvalue(net, params, X, jnp.asarray(noise_std**2)))
     n = X.shape[0]
     if solver.learning_rate >= 2 / largest:
         raise ValueError(
@@ -60,7 +64,8 @@ def gradient_descent(
             f"(learning_rate / n_samples = {solver.learning_rate / n:.3g} is the same rate on the mean loss), or use "
             "GradientFlow"
         )
-    params, residuals = _descend(net, params, offsets, X, targets, noise_std, solver.learning_rate, solver.steps)
+    settings = map(jnp.asarray, (noise_std, solver.learning_rate, solver.steps))
+    params, residuals = _descend(net, params, offsets, X, targets, *settings)
     residual = float(np.max(residuals))
     if not residual <= 1:
         raise DivergenceError(

@@ -1,8 +1,5 @@
 """The largest eigenvalue of a network's own tangent kernel: how fast its fastest mode trains."""
 
-from functools import partial
-
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
@@ -14,7 +11,6 @@ from rndlib.network import MLP
 POWER_STEPS = 60
 
 
-@partial(jax.jit, static_argnames="net")
 def largest_eigenvalue(net: MLP, params: Bodies, X: Float[Array, "n d"], noise: Array) -> Float[Array, " bodies"]:
     """lambda_max of each body's Theta + noise I, by power iteration where the matrix is too large to form.
 

@@ -1,0 +1,43 @@
+"""`jax.jit` for programs that several threads ask for at once, and that run beside each other."""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable
+from functools import wraps
+from threading import Lock
+from typing import Any, TypeVar
+
+import jax
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+WIDE = {"xla_cpu_prefer_vector_width": 512}
+"""Compiler option for elementwise arithmetic on large arrays. XLA keeps to 256 bits otherwise; on a processor without
+wider vectors the option changes nothing."""
+
+
+def program(**options: Any) -> Callable[[Function], Function]:
+    """Compile a function of a network's description and arrays, once for each description and set of shapes.
+
+    `jax.jit` lets every thread that calls a new program compile it for itself, and compiling takes longer than most
+    blocks take to train. Here the first thread compiles and runs; the others wait for it.
+    """
+
+    def decorate(function: Function) -> Function:
+        compiled = jax.jit(function, static_argnames="net", compiler_options=options)
+        locks: defaultdict[Hashable, Lock] = defaultdict(Lock)
+        ready: set[Hashable] = set()
+
+        @wraps(function)
+        def call(net, *arrays):
+            leaves, tree = jax.tree.flatten(arrays)
+            key = (net, tree, *((a.shape, a.dtype) for a in leaves))
+            if key in ready:
+                return compiled(net, *arrays)
+            with locks[key]:
+                result = jax.block_until_ready(compiled(net, *arrays))
+                ready.add(key)
+            return result
+
+        return call  # pyright: ignore[reportReturnType]
+
+    return decorate

@@ -1,0 +1,88 @@
+"""Blocks cover everything once, threads keep the order, and a program is compiled by one thread only."""
+
+import threading
+import time
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rndlib import MLP, DeepEnsemble
+from rndlib.backends.jax.programs import WIDE, program
+from rndlib.blocks import parallel, split
+
+
+@given(count=st.integers(1, 600), size=st.integers(1, 700))
+def test_blocks_are_of_one_shape(count, size):
+    blocks = split(count, size)
+    assert len({len(block) for block in blocks}) == 1
+    assert len(blocks[0]) <= size
+    flat = [i for block in blocks for i in block]
+    assert flat[:count] == list(range(count))
+    # What is repeated is little: less than one index a block.
+    assert flat[count:] == [count - 1] * (len(flat) - count)
+    assert len(flat) - count < len(blocks)
+
+
+def test_a_block_that_repeats_a_body_returns_it_once():
+    net = MLP(2, width=4096)  # three bodies a block at these sizes, five in two blocks: one is repeated
+    X = np.random.default_rng(0).normal(size=(10, 2))
+    model = DeepEnsemble(net, 5).fit(X, X[:, 0])
+    assert [block for block, _ in model._fitted.blocks] == [[0, 1, 2], [3, 4, 4]]
+    assert model.functions(X[:1]).shape == (5, 1)
+
+
+def test_order_and_nesting():
+    def inner(i):
+        return threading.get_ident(), i
+
+    def outer(i):
+        found = parallel(inner, range(3))
+        assert [i for _, i in found] == [0, 1, 2]
+        return {ident for ident, _ in found} == {threading.get_ident()}
+
+    assert parallel(outer, range(8)) == [True] * 8
+
+
+def test_the_first_error_stops_what_has_not_begun():
+    begun = []
+
+    def work(i):
+        begun.append(i)
+        if i == 0:
+            raise RuntimeError("first")
+        time.sleep(0.01)
+
+    with pytest.raises(RuntimeError, match="first"):
+        parallel(work, range(1000))
+    assert len(begun) < 1000
+
+
+def test_two_threads_compile_a_program_once():
+    traced = []
+
+    @program(**WIDE)
+    def double(net, x):
+        traced.append(net.width)
+        return 2 * x
+
+    net = MLP(1, width=7)
+    barrier = threading.Barrier(4)
+    found = []
+
+    def call():
+        barrier.wait()
+        found.append(float(double(net, jnp.ones(()))))
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [2.0] * 4
+    assert traced == [7]
+    double(MLP(1, width=8), jnp.ones(()))
+    double(net, jnp.ones(3))
+    assert traced == [7, 8, 7]
