@@ -1,0 +1,16 @@
+"""The paper's claims, each declared once: what is said, where, how it is checked, and how far off it may be.
+
+The tolerances stand here, before any run; `why` says where each comes from. Everything that shows a claim (the
+notebooks' ledgers, the command line, the README) reads this table.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from rndlib.claims import ensembles, experiment
+from rndlib.claims.claim import Claim as Claim
+from rndlib.claims.claim import Finding as Finding
+
+CLAIMS: Mapping[str, Claim] = MappingProxyType(
+    {claim.id: claim for part in (ensembles, experiment) for claim in part.ROWS}
+)
