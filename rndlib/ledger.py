@@ -85,7 +85,7 @@ def read(path: str | Path) -> list[Verdict]:
 
 
 def table(verdicts: Iterable[Verdict]) -> str:
-    """An aligned Markdown table, numbers rounded to two significant digits so that every machine prints the same."""
+    """An aligned Markdown table, numbers rounded so that every machine prints the same."""
     head = [
         "id",
         "statement",
@@ -115,8 +115,8 @@ def _cells(verdict: Verdict) -> list[str]:
 
 
 def rounded(number: float) -> str:
-    """Two significant digits."""
-    return f"{number:.2g}"
+    """Two significant digits, and no more than three decimals: what is nearly zero has no digits to rely on."""
+    return f"{round(number, 3) + 0.0:.2g}"
 
 
 class Ledger:

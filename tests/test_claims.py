@@ -157,13 +157,13 @@ def test_a_file_that_is_not_there(tmp_path):
 def test_the_table_lines_up_and_is_rounded():
     ledger = Ledger()
     ledger.record("E1", Finding(0.123456, (0.0456789, 0.123456)), Finding(12.3456))
-    ledger.record("E2", Finding(0.3), Finding(0.2))
+    ledger.record("E2", Finding(0.3), Finding(0.0056))
     lines = repr(ledger).splitlines()
     assert len({len(line) for line in lines}) == 1
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     assert [row[0] for row in cells] == ["id", "--", "E1", "E2"]
     assert cells[2][3:6] == ["0.12", "[0.046, 0.12]", "0.25"]
-    assert [row[-2:] for row in cells[2:]] == [["12, rejected", "PASS"], ["0.2, NOT REJECTED", "FAIL"]]
+    assert [row[-2:] for row in cells[2:]] == [["12, rejected", "PASS"], ["0.006, NOT REJECTED", "FAIL"]]
     assert ledger._repr_markdown_() == table(ledger.verdicts)
 
 
