@@ -58,7 +58,7 @@ times: list[float] = [0.1, 1.0, 10.0]  # training times t of E4
 learning_rate: float = 0.1  # of gradient descent in E4, on the loss averaged over the training points
 gd_steps: list[int] = [5, 50]  # numbers of its steps, k
 time_width: int = 1024  # as width, for E4, where every time is a training of its own
-time_networks: int = 768  # as networks, for E4
+time_networks: int = 1152  # as networks, for E4
 narrow: list[int] = [64, 512]  # narrower networks, to see how wide is wide
 narrow_networks: int = 512  # networks of each kind in that comparison
 n_train: int = 10  # training points, N
@@ -146,7 +146,7 @@ sampled = functions["y"][:, :n_joint]
 _ = ledger.record("E1", joint_law(sampled, law.mean, law.cov), joint_law(sampled, posterior.mean, posterior.cov))
 ledger
 
-# %%
+# %% tags=["figure"]
 fig_e1 = figures.covariances(law.cov, {"ensemble": np.cov(sampled.T), "control: posterior": posterior.cov})
 figures.save(fig_e1, "fig_e1")
 fig_e1
@@ -177,7 +177,7 @@ found = joint_law(sampled, law.mean, law.cov)
 _ = ledger.record("E2", found, joint_law(sampled, once.mean, once.cov))
 ledger
 
-# %%
+# %% tags=["figure"]
 fig_e2 = figures.covariances(law.cov, {"RND error": sampled.T @ sampled / networks, "control: kappa once": once.cov})
 figures.save(fig_e2, "fig_e2")
 fig_e2
@@ -187,7 +187,7 @@ fig_e2
 # distributed as $\mathcal{GP}(0, \kappa^\epsilon)$. That is the law before training. After it the covariance is
 # $\Sigma^\epsilon$, as the theorem states. The same statistic tells the two apart:
 
-# %%
+# %% tags=["beside"]
 printed = laws.rnd_error(net, X, joint, time=0, full_cov=True)
 print(f"Sigma^eps, as in the theorem: {found.value:.2g}")
 print(f"kappa^eps, as in the proof:   {joint_law(sampled, printed.mean, printed.cov).value:.2g}")
@@ -216,7 +216,7 @@ _ = ledger.record("E3", half.finding, whole.finding)
 ledger
 
 
-# %%
+# %% tags=["figure"]
 def for_labels(ratio, name):
     """The places of a ratio that belong to one set of labels."""
     first = list(functions).index(name) * n_points
@@ -234,7 +234,7 @@ fig_e3 = figures.ratio_over_points(
 figures.save(fig_e3, "fig_e3")
 fig_e3
 
-# %%
+# %% tags=["beside"]
 print(f"with the half: ratios from {np.exp(half.estimate.min()):.2g} to {np.exp(half.estimate.max()):.2g}")
 print(f"as printed:    ratios from {np.exp(whole.estimate.min()):.2g} to {np.exp(whole.estimate.max()):.2g}")
 
@@ -295,11 +295,11 @@ control = over_times(errors_t[: len(times)], *ensembles(later))
 _ = ledger.record("E4", at_t.finding, control.finding)
 ledger
 
-# %%
+# %% tags=["beside"]
 rows = {name: part for name, *part in zip(solvers, *np.exp([at_t.estimate, at_t.low, at_t.high]), strict=True)}
 print(aligned(["training", "ratio", "low", "high"], [[name, *(f"{v:.2g}" for v in row)] for name, row in rows.items()]))
 
-# %%
+# %% tags=["figure"]
 moments = np.geomspace(0.2 * min(s.time for s in solvers.values()), 5 * max(s.time for s in solvers.values()), 60)
 some = slice(None, None, max(1, n_points // 4))
 lines = np.stack([laws.ensemble(wide, X, y, points[some], time=t).var for t in moments])
@@ -333,7 +333,7 @@ fig_e4
 # brackets the variance over the law's, averaged over the test points. The tolerance was 0.25; these are fewer networks
 # than above, and the statistic of as many draws from the law itself would come out at 0.1 now and then.
 
-# %%
+# %% tags=["beside"]
 train = kernels.kernel(net, X)
 start = np.trace(np.linalg.solve(train.ntk, train.nngp))
 labels["3 y"] = 3 * y

@@ -127,8 +127,10 @@ kinds = {
     "bayesian ensemble": partial(BayesianEnsemble, members=heads + 1),
     "bayesian rnd": partial(bayesian, heads=few, bodies=heads // few),
 }
-crowded = {"rnd": partial(RND, heads=heads), "bayesian rnd": partial(bayesian, heads=heads)}
 measured = {name: measure(kind) for name, kind in kinds.items()}
+
+# %% tags=["beside"]
+crowded = {"rnd": partial(RND, heads=heads), "bayesian rnd": partial(bayesian, heads=heads)}
 loose = GradientFlow(rtol=crowded_rtol)
 measured |= {f"crowded {name}": measure(kind, loose, seeds=seeds[:side_seeds]) for name, kind in crowded.items()}
 
@@ -172,6 +174,7 @@ def differences(rnd, ensemble):
     return np.mean((u - measured[ensemble][:, : u.shape[1]]) ** 2, axis=2).T
 
 
+# %% tags=["figure"]
 def panel(title, pair, rnd, ensemble, other):
     """What Fig. 1 shows of one pair."""
     return figures.Widths(
@@ -225,12 +228,12 @@ ledger
 # Each dot is a test point of the first seed. With growing width the cloud closes on the diagonal: the correlation
 # and the slope (of the line through the origin nearest to the dots) tend to 1.
 
-# %%
+# %% tags=["figure"]
 fig2a = figures.scatter_by_width(widths, measured["ensemble"][:, 0], measured["rnd"][:, 0], "(a) RND and ensemble")
 figures.save(fig2a, "fig2a")
 fig2a
 
-# %%
+# %% tags=["figure"]
 fig2b = figures.scatter_by_width(
     widths,
     measured["bayesian ensemble"][:, 0],
@@ -256,7 +259,7 @@ _ = ledger.record("N3", max(agreements, key=lambda f: f.value), min(doubled, key
 # The paper's own configuration, 512 heads on one body, does not do as well, and for the Bayesian pair it does not
 # follow the claim at these widths. The table has each estimate over its law, averaged over test points and seeds.
 
-# %%
+# %% tags=["beside"]
 limits = {"ensemble": law, "rnd": law, "bayesian ensemble": posterior, "bayesian rnd": posterior}
 columns = {name: limits[name.removeprefix("crowded ")] for name in measured}
 print(f"{'n':>5}", *(f"{name:>20}" for name in columns))
@@ -278,7 +281,7 @@ for i, width in enumerate(widths):
 # So the theorem starts to hold when $NK/P$ is small, by widening the network or by lowering $K$. At the largest
 # width:
 
-# %%
+# %% tags=["beside"]
 wide = replace(net, width=widths[-1])
 some_seeds = seeds[:side_seeds]
 print(f"Bayesian RND on one body of width {wide.width}, variance over the posterior's")
@@ -302,7 +305,7 @@ for count in (heads // 64, heads // 8, heads):
 # kernel here and scatters around it from network to network; one of width 512 for which it lies below is refused:
 
 
-# %%
+# %% tags=["beside"]
 def attempt(estimator, width, learning_rate):
     """Whether gradient descent at this rate can converge on one network."""
     try:
@@ -318,7 +321,7 @@ print("sum over points, one output, n = 512:", attempt(partial(DeepEnsemble, mem
 # On the mean over points the same 0.1 is the sum's $0.1/N$. That is stable, except for many heads on a narrow body,
 # which raise $\lambda_{\max}$ far above its limit:
 
-# %%
+# %% tags=["beside"]
 for width in (32, 512):
     print(f"mean over points, {heads} heads, n = {width}:", attempt(crowded["rnd"], width, 0.1 / n_train), sep="\n  ")
 
@@ -329,7 +332,7 @@ for width in (32, 512):
 # place of $e^{-t\Theta}$. The Bayesian pair obeys a common law at step $k$ as well, but it is the posterior only at
 # the end.
 
-# %%
+# %% tags=["beside"]
 descent = GradientDescent(0.1 / n_train, gd_steps)
 stepped = {"time": descent.time, "learning_rate": descent.learning_rate}
 law_k = laws.ensemble(net, data.X, data.y, data.X_test, **stepped).var

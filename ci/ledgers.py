@@ -1,0 +1,57 @@
+"""A notebook's verdicts without Jupyter: the cells that lead to them, run in this process.
+
+Cells tagged `figure`, and those tagged `beside` (what a notebook shows beside its claims), are left out. So programs
+that are compiled once serve every seed, and a variant planted in the library is seen by the notebook.
+"""
+
+import contextlib
+import io
+import json
+import warnings
+from typing import Any
+
+from rndlib import notebooks
+from rndlib.ledger import Verdict
+from rndlib.notebooks import Notebook
+
+SKIPPED = {"parameters", "figure", "beside"}
+
+
+def settings(notebook: Notebook, profile: str, repeat: int) -> dict[str, Any]:
+    """The parameters of a repeat: those of the profile, with seeds that no other repeat shares. Repeat 0 has its own.
+
+    Raises
+    ------
+    SystemExit: the notebook has neither a parameter `seed` nor `seeds`.
+    """
+    values: dict[str, Any] = notebook.settings(profile, [])
+    if "seeds" in values:
+        count = len(values["seeds"])
+        values["seeds"] = [repeat * count + seed for seed in values["seeds"]]
+    elif "seed" in values:
+        values["seed"] += repeat
+    else:
+        raise SystemExit(f"{notebook.name}: declare a parameter seed or seeds, so that it can be repeated")
+    return values
+
+
+def verdicts(notebook: Notebook, values: dict[str, Any]) -> list[Verdict]:
+    """Run the notebook's cells with these parameters and return what its ledger holds.
+
+    Raises
+    ------
+    Exception: whatever a cell raises.
+    """
+    cells = json.loads(notebook.path.read_text(encoding="utf-8"))["cells"]
+    scope: dict[str, Any] = {"__name__": notebook.name, **values}
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        for index, cell in enumerate(cells):
+            if cell["cell_type"] == "code" and not SKIPPED & set(cell["metadata"].get("tags", [])):
+                exec(compile("".join(cell["source"]), f"{notebook.name}, cell {index}", "exec"), scope)
+    return scope["ledger"].verdicts
+
+
+def repeat(name: str, profile: str, number: int) -> list[Verdict]:
+    """The verdicts of one repeat of a notebook."""
+    notebook = notebooks.find(name)
+    return verdicts(notebook, settings(notebook, profile, number))
