@@ -4,7 +4,7 @@ PROFILE ?= paper
 NOTEBOOKS = $(basename $(notdir $(wildcard notebooks/*.ipynb)))
 BIN = .venv/bin
 
-.PHONY: reproduce store test environment environments
+.PHONY: reproduce store calibrate seeds test environment environments
 
 # Every notebook runs, whatever the one before it said; the exit code is 0 only if all ran and every claim holds.
 reproduce: environment
@@ -18,12 +18,24 @@ reproduce: environment
 store: environment
 	$(BIN)/python ci/store.py $(NOTEBOOKS)
 
+# Every notebook over 200 seeds at a small size, and over five others at the stored one. Hours; both resume.
+calibrate: environment
+	$(BIN)/python ci/repeats.py calibration
+
+seeds: environment
+	$(BIN)/python ci/repeats.py other_seeds
+
 test: environments
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/pytest
-	$(BIN)/pytest --nbval --nbval-current-env notebooks
+	@rm -rf results/.again
+	@for name in $(NOTEBOOKS); do \
+	  mkdir -p results/.again/$$name && RNDLIB_OUTPUT=$(CURDIR)/results/.again/$$name \
+	  $(BIN)/pytest --nbval --nbval-current-env notebooks/$$name.ipynb || exit 1; \
+	done
+	$(BIN)/python ci/moved.py results/.again
 	.venv-newest/bin/pytest -m "not tools and not neural_tangents"
 
 environment:

@@ -3,6 +3,9 @@
 Only a run at the stored size may be stored. What a run adds about itself (times, paths) is left out, so that the
 same outputs are the same file. `jupytext --update --execute` is no substitute: it keeps the old outputs of every cell
 whose source has not changed.
+
+A notebook shows its numbers rounded. In full they are stored beside it in `notebooks/ledger.json`, which
+`ci/moved.py` holds those of a later run against.
 """
 
 import json
@@ -11,7 +14,10 @@ from pathlib import Path
 
 import nbformat
 
+from rndlib import ledger, output
+
 ROOT = Path(__file__).resolve().parent.parent
+LEDGER = ROOT / "notebooks" / "ledger.json"
 
 
 def store(name: str) -> None:
@@ -30,6 +36,12 @@ def store(name: str) -> None:
         cell.metadata.pop("papermill", None)
     stored.metadata.pop("papermill", None)
     nbformat.write(stored, ROOT / "notebooks" / f"{name}.ipynb")
+    numbers = json.loads(LEDGER.read_text(encoding="utf-8")) if LEDGER.exists() else {}
+    numbers[name] = {
+        verdict.id: {"value": verdict.value, "interval": verdict.interval, "control": verdict.control_value}
+        for verdict in ledger.read(ROOT / "results" / name / ledger.FILE)
+    }
+    output.write(LEDGER, json.dumps(dict(sorted(numbers.items())), indent=1).encode() + b"\n")
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ def _verify(asked: argparse.Namespace) -> int:
 def _report(asked: argparse.Namespace) -> int:
     results = runs.read_all(asked.results)
     path = asked.results / "report.md"
-    path.write_text(reports.report(results, asked.results), encoding="utf-8")
+    path.write_text(reports.report(results, asked.results, notebooks.folder()), encoding="utf-8")
     print(f"{path}: {len(results)} notebooks, {reports.cost(results)}")
     return 1 if reports.unsettled(results) else 0  # The report itself says why.
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rndlib import ledger
+from rndlib import ledger, studies
 from rndlib.claims import CLAIMS
 from rndlib.ledger import Verdict
 from rndlib.runs import Result
@@ -41,8 +41,8 @@ def cost(results: Sequence[Result]) -> str:
     return f"{seconds:.0f} s, peak memory {max(result.run.peak_memory for result in results) / 2**20:.0f} MiB"
 
 
-def report(results: Sequence[Result], place: Path) -> str:
-    """A Markdown report on all results, its figures linked relative to `place`."""
+def report(results: Sequence[Result], place: Path, notebooks: Path) -> str:
+    """A Markdown report on all results, its figures linked relative to `place`, with the studies beside `notebooks`."""
     verdicts = [verdict for result in results for verdict in result.verdicts]
     lines = unsettled(results)
     parts = [
@@ -52,6 +52,7 @@ def report(results: Sequence[Result], place: Path) -> str:
         "# Runs",
         aligned(["notebook", "profile", "seconds", "peak memory", "hardware", "commit"], map(_run, results)),
         f"Together {cost(results)}.",
+        *studies.report(notebooks),
     ]
     for result in results:
         figures = sorted(result.folder.glob("*.png"))

@@ -1,0 +1,60 @@
+"""Hold the ledgers of a new run of the notebooks against the stored ones, number by number.
+
+    python ci/moved.py FOLDER
+
+FOLDER has a folder for every notebook, with the `claims.json` that it wrote. The notebooks show two digits, so that
+another CPU shows the same; this looks at all of them. Each claim must still hold, and no number may have moved by more
+than a twentieth of its claim's tolerance: rounding in another order moves them by less, a change of the method by more.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rndlib import ledger
+from rndlib.ledger import Verdict
+
+STORED = Path(__file__).resolve().parent.parent / "notebooks" / "ledger.json"
+ALLOWED = 1 / 20  # of the tolerance
+
+
+def moved(stored: Mapping[str, Any], verdicts: list[Verdict]) -> Iterator[str]:
+    """What is wrong with these verdicts of a notebook, a line each."""
+    if list(stored) != [verdict.id for verdict in verdicts]:
+        yield f"verdicts on {', '.join(v.id for v in verdicts)}, and stored are those on {', '.join(stored)}"
+        return
+    for verdict in verdicts:
+        if not ledger.holds(verdict):
+            yield f"{verdict.id} does not hold: {verdict.value:g}, its control {verdict.control_value:g}"
+        allowed = ALLOWED * abs(verdict.tolerance)
+        row = stored[verdict.id]
+        for name, now, then in (
+            ("value", verdict.value, row["value"]),
+            ("low end", verdict.interval and verdict.interval[0], row["interval"] and row["interval"][0]),
+            ("high end", verdict.interval and verdict.interval[1], row["interval"] and row["interval"][1]),
+            # A control lies anywhere above the tolerance, and is as uncertain as it is large.
+            ("control", verdict.control_value, row["control"]),
+        ):
+            room = max(allowed, ALLOWED * abs(then)) if name == "control" and then is not None else allowed
+            if (now is None) != (then is None) or (now is not None and abs(now - then) > room):
+                yield f"{verdict.id}: {name} {now}, stored {then}, may move by {room:.2g}"
+
+
+def main(folder: Path) -> int:
+    """Print what has moved; 1 if anything has."""
+    stored = json.loads(STORED.read_text(encoding="utf-8"))
+    wrong = [
+        f"{name}: {line}"
+        for name, rows in stored.items()
+        for line in moved(rows, ledger.read(folder / name / ledger.FILE))
+    ]
+    print("\n".join(wrong) or f"{sum(map(len, stored.values()))} verdicts, every number where it was")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python ci/moved.py FOLDER")
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,136 @@
+"""The whole ledger over many seeds: how often each verdict comes out wrong.
+
+    python ci/repeats.py calibration | other_seeds
+
+A true claim that fails, and a negative control that passes, are the two ways to be wrong. `calibration` repeats every
+notebook 200 times at its `calibrate` profile, `other_seeds` five times at the stored size. Each repeat is appended to
+`results/STUDY.jsonl` as soon as it is done, so an interrupted study goes on where it stopped; a change of the library,
+of the notebook or of its profile starts that notebook over. At the end the table is written to `notebooks/STUDY.json`,
+which the report shows.
+"""
+
+import hashlib
+import json
+import multiprocessing
+import os
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ledgers
+from tqdm import tqdm
+
+from rndlib import notebooks, output
+
+ROOT = Path(__file__).resolve().parent.parent
+KEPT = 5  # repeats of which the table keeps the numbers
+
+Verdicts = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A name, the profile at which every notebook is run, and the repeats (0 has the stored seeds)."""
+
+    name: str
+    profile: str
+    repeats: range
+
+    @property
+    def record(self) -> Path:
+        return ROOT / "results" / f"{self.name}.jsonl"
+
+
+STUDIES = {
+    study.name: study
+    for study in (Study("calibration", "calibrate", range(200)), Study("other_seeds", "paper", range(1, 6)))
+}
+
+
+def source(name: str, profile: str) -> str:
+    """A digest of what decides a notebook's numbers: the library, the notebook without outputs, and the profile."""
+    digest = hashlib.sha256()
+    for file in [*sorted((ROOT / "rndlib").rglob("*.py")), ROOT / "notebooks" / f"{name}.py"]:
+        digest.update(file.relative_to(ROOT).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    digest.update(json.dumps(notebooks.find(name).settings(profile, []), sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+def recorded(study: Study, versions: Mapping[str, str]) -> dict[tuple[str, int], Verdicts]:
+    """The repeats on record for these versions of the notebooks; a line that was cut short is none."""
+    found: dict[tuple[str, int], Verdicts] = {}
+    for line in study.record.read_text(encoding="utf-8").splitlines() if study.record.exists() else ():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        key = entry["notebook"], entry["repeat"]
+        if entry["source"] == versions.get(key[0]) and key[1] in study.repeats:
+            found[key] = entry["verdicts"]
+    return found
+
+
+def run(name: str, profile: str, number: int) -> Verdicts:
+    """One repeat, as the rows that are put on record."""
+    return [
+        {"id": v.id, "passed": v.passed, "rejected": v.control_rejected, "value": v.value, "control": v.control_value}
+        for v in ledgers.repeat(name, profile, number)
+    ]
+
+
+def table(study: Study, found: Mapping[tuple[str, int], Verdicts]) -> dict[str, Any]:
+    """What is stored: for each claim how often it failed and how often its control passed, and the first numbers."""
+    rows: dict[str, dict[str, Any]] = {}
+    for (name, number), verdicts in sorted(found.items()):
+        for v in verdicts:
+            new = {"id": v["id"], "notebook": name, "repeats": 0, "failed": 0, "missed": 0, "first": []}
+            row = rows.setdefault(v["id"], new)
+            row["repeats"] += 1
+            row["failed"] += not v["passed"]
+            row["missed"] += not v["rejected"]
+            if number in study.repeats[:KEPT]:
+                row["first"].append({"repeat": number, "value": v["value"], "control": v["control"]})
+    return {"profile": study.profile, "rows": list(rows.values())}
+
+
+def main(study: Study) -> None:
+    """Run what is missing, then write the table."""
+    versions = {name: source(name, study.profile) for name in notebooks.names()}
+    found = recorded(study, versions)
+    pending = [(name, number) for number in study.repeats for name in versions if (name, number) not in found]
+    study.record.parent.mkdir(exist_ok=True)
+    os.environ["OMP_NUM_THREADS"] = "1"  # A repeat is small: one process a core beats several threads a repeat.
+    context = multiprocessing.get_context("spawn")
+    cores = context.Queue()
+    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    for core in usable:
+        cores.put(core)
+    with (
+        ProcessPoolExecutor(len(usable), context, _one_core, (cores,)) as pool,
+        study.record.open("a", encoding="utf-8") as record,
+        tqdm(total=len(pending), unit="repeat", disable=None) as progress,  # silent where there is no terminal
+    ):
+        futures = {pool.submit(run, name, study.profile, number): (name, number) for name, number in pending}
+        for future in as_completed(futures):
+            name, number = key = futures[future]
+            found[key] = future.result()
+            entry = {"source": versions[name], "notebook": name, "repeat": number, "verdicts": found[key]}
+            record.write("\n" * (record.tell() > 0) + json.dumps(entry))  # first, as the last line may be cut short
+            record.flush()
+            progress.update()
+    content = json.dumps(table(study, found), indent=1) + "\n"
+    output.write(ROOT / "notebooks" / f"{study.name}.json", content.encode())
+
+
+def _one_core(cores: Any) -> None:
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {cores.get()})
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] not in [[name] for name in STUDIES]:
+        sys.exit(f"usage: python ci/repeats.py {' | '.join(STUDIES)}")
+    main(STUDIES[sys.argv[1]])

@@ -1,0 +1,142 @@
+"""The ledger over many seeds: what is stored, a part of it run again, and the scripts that make and hold it."""
+
+import json
+from dataclasses import replace
+
+import ledgers
+import moved
+import pytest
+import repeats
+
+from rndlib import ledger, notebooks, runs, studies
+from rndlib.claims import CLAIMS, Finding
+from rndlib.ledger import Ledger
+
+pytestmark = pytest.mark.tools
+
+PLACE = repeats.ROOT / "notebooks"
+NAMES = sorted(path.stem for path in PLACE.glob("*.ipynb"))
+CALIBRATION = {row["id"]: row for row in studies.read(PLACE, studies.CALIBRATION)}
+
+
+def test_every_claim_was_calibrated_over_200_seeds_and_is_wrong_once_in_a_hundred_at_most():
+    assert set(CALIBRATION) == set(CLAIMS)
+    for row in CALIBRATION.values():
+        assert row["repeats"] >= 200
+        assert max(row["failed"], row["missed"]) <= row["repeats"] / 100, row["id"]
+
+
+def test_five_other_seeds_give_the_same_verdicts():
+    rows = studies.read(PLACE, studies.OTHER_SEEDS)
+    assert {row["id"] for row in rows} == set(CLAIMS)
+    for row in rows:
+        assert (row["repeats"], row["failed"], row["missed"]) == (5, 0, 0), row["id"]
+        assert 0 not in [numbers["repeat"] for numbers in row["first"]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_repeat_again_has_the_numbers_on_record(name):
+    for verdict in ledgers.repeat(name, "calibrate", 0):
+        numbers = CALIBRATION[verdict.id]["first"][0]
+        assert numbers["repeat"] == 0
+        room = moved.ALLOWED * abs(verdict.tolerance)
+        assert verdict.value == pytest.approx(numbers["value"], abs=room)
+        assert verdict.control_value == pytest.approx(numbers["control"], abs=room, rel=moved.ALLOWED)
+
+
+def test_a_notebook_and_its_repeat_say_the_same_to_the_last_bit(tmp_path):
+    name = "01_ensemble_equivalence"
+    notebook = notebooks.find(name)
+    values = {**notebook.settings("smoke", []), "networks": 60, "time_networks": 40, "narrow_networks": 20}
+    result = runs.run(notebook, values, "smoke", tmp_path, None, False)
+    assert result.verdicts == ledgers.verdicts(notebook, values)
+
+
+def test_repeats_share_no_seed():
+    for name in NAMES:
+        notebook = notebooks.find(name)
+        first, second = (ledgers.settings(notebook, "calibrate", repeat) for repeat in (0, 1))
+        assert first == notebook.settings("calibrate", [])
+        changed = {key for key in first if first[key] != second[key]}
+        assert changed in ({"seed"}, {"seeds"})
+        if changed == {"seeds"}:
+            assert not set(first["seeds"]) & set(second["seeds"])
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    """A study of two notebooks and three repeats that writes into a temporary folder."""
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.setattr(repeats, "ROOT", tmp_path)
+    return repeats.Study("trial", "calibrate", range(3))
+
+
+def verdict(id_, value, control):
+    return {"id": id_, "passed": value <= 1, "rejected": control > 1, "value": value, "control": control}
+
+
+def test_the_record_keeps_whole_lines_of_this_source(study):
+    study.record.parent.mkdir()
+    entry = {"source": "a", "notebook": "n", "repeat": 1, "verdicts": [verdict("Z1", 0.5, 2)]}
+    lines = [entry, {**entry, "source": "b", "repeat": 2}, {**entry, "repeat": 7}]
+    study.record.write_text("\n".join(map(json.dumps, lines)) + "\n" + json.dumps(entry)[:-9])
+    assert repeats.recorded(study, {"n": "a"}) == {("n", 1): entry["verdicts"]}
+    assert repeats.recorded(replace(study, name="other"), {"n": "a"}) == {}
+
+
+def test_the_table_counts_both_ways_to_be_wrong(study):
+    outcomes = [(0.5, 2), (1.5, 2), (0.5, 0.9)]
+    found = {("n", number): [verdict("Z1", *values)] for number, values in enumerate(outcomes)}
+    (row,) = repeats.table(study, found)["rows"]
+    assert (row["repeats"], row["failed"], row["missed"]) == (3, 1, 1)
+    assert [(n["repeat"], n["value"], n["control"]) for n in row["first"]] == [(0, 0.5, 2), (1, 1.5, 2), (2, 0.5, 0.9)]
+
+
+def test_the_source_changes_with_library_notebook_and_profile():
+    name, other = NAMES[:2]
+    assert repeats.source(name, "calibrate") == repeats.source(name, "calibrate")
+    assert len({repeats.source(n, profile) for n in (name, other) for profile in ("calibrate", "paper")}) == 4
+
+
+def test_the_report_has_both_studies(tmp_path):
+    first = [{"repeat": k, "value": value, "control": 0.5} for k, value in enumerate([0.11, 0.44])]
+    row = {"id": "E1", "notebook": NAMES[0], "repeats": 200, "failed": 2, "missed": 0, "first": first}
+    assert studies.report(tmp_path) == []
+    for name in (studies.CALIBRATION, studies.OTHER_SEEDS):
+        (tmp_path / name).write_text(json.dumps({"profile": "calibrate", "rows": [row]}))
+    text = "\n".join(studies.report(tmp_path))
+    assert "| 0.11 0.44 |" in text
+    assert "| PASS FAIL |" in text
+    # Clopper and Pearson: the share p at which two or fewer of 200 are seen in one study of twenty.
+    assert "1.0 % (at most 3.1 %)" in text
+    assert "0.0 % (at most 1.5 %)" in text
+
+
+def test_numbers_that_moved_are_named():
+    book = Ledger()
+    book.record("E1", Finding(0.10, (0.0, 0.10)), Finding(0.6, None))
+    stored = {"E1": {"value": 0.10, "interval": [0.0, 0.10], "control": 0.6}}
+    assert list(moved.moved(stored, book.verdicts)) == []
+    room = moved.ALLOWED * CLAIMS["E1"].tolerance
+    near, far = 0.10 + 0.9 * room, 0.10 + 1.1 * room
+    assert list(moved.moved({"E1": {**stored["E1"], "value": near}}, book.verdicts)) == []
+    (line,) = moved.moved({"E1": {**stored["E1"], "value": far}}, book.verdicts)
+    assert line.startswith("E1: value 0.1")
+    assert len(list(moved.moved({"E2": stored["E1"]}, book.verdicts))) == 1
+    failing = Ledger()
+    failing.record("E1", Finding(0.6, (0.0, 0.10)), Finding(0.6, None))
+    assert any("does not hold" in line for line in moved.moved(stored, failing.verdicts))
+
+
+def test_the_stored_ledger_is_what_the_notebooks_show():
+    stored = json.loads((PLACE / "ledger.json").read_text(encoding="utf-8"))
+    assert list(stored) == NAMES
+    assert {id_ for rows in stored.values() for id_ in rows} == set(CLAIMS)
+    for name, rows in stored.items():
+        cells = json.loads((PLACE / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
+        shown = "".join(cells[-1]["outputs"][0]["data"]["text/plain"]).splitlines()[2:]
+        for (id_, row), line in zip(rows.items(), shown, strict=True):
+            cells_of_line = [cell.strip() for cell in line.strip("|").split("|")]
+            assert cells_of_line[0] == id_
+            assert cells_of_line[3] == ledger.rounded(row["value"])
+            assert cells_of_line[-1] == "PASS"
