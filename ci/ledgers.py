@@ -1,5 +1,9 @@
 """A notebook's verdicts without Jupyter: the cells that lead to them, run in this process.
 
+    python ci/ledgers.py NAME PROFILE REPEAT
+
+prints them as JSON, beside the folder of the rndlib that was used.
+
 Cells tagged `figure`, and those tagged `beside` (what a notebook shows beside its claims), are left out. So programs
 that are compiled once serve every seed, and a variant planted in the library is seen by the notebook.
 """
@@ -7,7 +11,10 @@ that are compiled once serve every seed, and a variant planted in the library is
 import contextlib
 import io
 import json
+import sys
 import warnings
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rndlib import notebooks
@@ -55,3 +62,10 @@ def repeat(name: str, profile: str, number: int) -> list[Verdict]:
     """The verdicts of one repeat of a notebook."""
     notebook = notebooks.find(name)
     return verdicts(notebook, settings(notebook, profile, number))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit("usage: python ci/ledgers.py NAME PROFILE REPEAT")
+    found = repeat(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    print(json.dumps([str(Path(notebooks.__file__).parent), [asdict(verdict) for verdict in found]]))

@@ -1,0 +1,212 @@
+"""Mistakes planted in the library, one at a time, each of which must turn a verdict to FAIL.
+
+A mistake is a change of the source in a copy of the library, which a notebook at its `calibrate` size then runs on. It
+counts as caught only where one of the named claims fails; an exception is no verdict. That the library as it is
+passes at these sizes is the business of tests/test_repeats.py.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import ledgers
+import pytest
+
+pytestmark = pytest.mark.tools
+
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """What is wrong, where (a file of the library, a passage in it, what replaces it), and which claims must see it."""
+
+    name: str
+    file: str
+    right: str
+    wrong: str
+    notebook: str
+    claims: str
+
+
+KERNELS, CHI2, ENSEMBLES, TARGET, SAMPLES, EXPERIMENT = (
+    "00_preliminaries",
+    "02_multihead_chi_squared",
+    "01_ensemble_equivalence",
+    "03_bayesian_target",
+    "04_posterior_sampling",
+    "05_numerical_analysis",
+)
+MISTAKES = [
+    Mistake("the half of Eq. 2 is missing", "estimators/rnd.py", "0.5 * np.mean(", "np.mean(", CHI2, "M2"),
+    Mistake(
+        "kappa-dot of the layer above",
+        "kernels.py",
+        "        kappa, kdot = _next_layer(net, q1[layer], q2[layer], kappa)\n",
+        "        kappa, _ = _next_layer(net, q1[layer], q2[layer], kappa)\n"
+        "        _, kdot = _next_layer(net, q1[layer + 1], q2[layer + 1], kappa)\n",
+        KERNELS,
+        "P2 P2-slope",
+    ),
+    Mistake(
+        "the bias is left out of the kernel of all layers but the first",
+        "kernels.py",
+        "net.sigma_w**2 * value + net.sigma_b**2, ",
+        "net.sigma_w**2 * value, ",
+        KERNELS,
+        "P1 P5",
+    ),
+    Mistake(
+        "the last layer of psi is kept",
+        "estimators/bayesian_rnd.py",
+        "return self._tangents(bodies, start, X, dtype, by_head=",
+        "last = draw(self.net, self.heads, self.seed, Role.TARGET, bodies)[-1]\n"
+        "        kept = self._functions([*start[:-1], last], X, dtype)\n"
+        "        return kept + self._tangents(bodies, start, X, dtype, by_head=",
+        TARGET,
+        "B1 B2 B3",
+    ),
+    Mistake(
+        "the Bayesian target is taken at a target's own parameters",
+        "estimators/bayesian_rnd.py",
+        "return self._tangents(bodies, start, X,",
+        "start = draw(self.net, self.heads, self.seed, Role.TARGET, bodies)\n"
+        "        return self._tangents(bodies, start, X,",
+        TARGET,
+        "B2 B3",
+    ),
+    Mistake("K for K + 1", "estimators/ensembles.py", "X).var(axis=0, ddof=1)", "X).var(axis=0)", CHI2, "M2"),
+    Mistake(
+        "noise without the pull to the start",
+        "training.py",
+        "X, targets(block, start), solver, spectrum, noise_std, offsets)",
+        "X, targets(block, start) - (0 if offsets is None else noise_std * np.swapaxes(offsets, 1, 2)), solver, "
+        "spectrum)",
+        TARGET,
+        "B5",
+    ),
+    Mistake("the pull to the start without noise", "training.py", "if noise_std and jitter", "if False", TARGET, "B5"),
+    Mistake(
+        "predictor and target share their seed", "weights.py", "    TARGET = 2", "    TARGET = 1", ENSEMBLES, "E2 E3"
+    ),
+    Mistake("the target is added", "estimators/rnd.py", "- self._target(", "+ self._target(", ENSEMBLES, "E2 E3"),
+    Mistake(
+        "a slope that is not the activation's",
+        "backends/jax/linearise.py",
+        "return z * s, s * (1 + z * (1 - s))",
+        "return z * s, s",
+        KERNELS,
+        "P2 P3 P4",
+    ),
+    Mistake(
+        "sigma_b is not applied",
+        "backends/jax/linearise.py",
+        "return product + net.sigma_b * b",
+        "return product + b",
+        KERNELS,
+        "P1 P5",
+    ),
+    Mistake(
+        "sigma_w is not applied",
+        "backends/jax/linearise.py",
+        "scaled = net.sigma_w / sqrt(w.shape[1]) * w",
+        "scaled = w / sqrt(w.shape[1])",
+        KERNELS,
+        "P1 P2",
+    ),
+    Mistake("the RND error has one prior", "laws.py", "priors=2)", "priors=1)", ENSEMBLES, "E2"),
+    Mistake(
+        "the posterior of the NNGP",
+        "laws.py",
+        "A, C = kernels.kernel(net, X).ntk, kernels.kernel(net, X, X_test).ntk",
+        "A, C = kernels.kernel(net, X).nngp, kernels.kernel(net, X, X_test).nngp",
+        TARGET,
+        "B3",
+    ),
+    Mistake("a cross term once", "laws.py", "- 2 * across.nngp)", "- across.nngp)", ENSEMBLES, "E1 E2"),
+    Mistake(
+        "the mean with the printed sign",
+        "laws.py",
+        "_gaussian(G.T @ y, prior, G,",
+        "_gaussian(-G.T @ y, prior, G,",
+        ENSEMBLES,
+        "E1",
+    ),
+    Mistake(
+        "flow stops half way",
+        "backends/jax/flow.py",
+        "largest), solver.time)",
+        "largest), 0.5 * solver.time)",
+        KERNELS,
+        "P4",
+    ),
+    Mistake("degrees of freedom K - 1", "laws.py", "stats.chi2(dof, ", "stats.chi2(dof - 1, ", CHI2, "M2"),
+    Mistake(
+        "two heads share their weights",
+        "weights.py",
+        "            generator.standard_normal(out=b[index])\n",
+        "            generator.standard_normal(out=b[index])\n"
+        "        w[index][1:2] = w[index][:1]  # of the last layer\n",
+        CHI2,
+        "M1",
+    ),
+    Mistake(
+        "all bodies are the same",
+        "weights.py",
+        "spawn_key=(int(role), *index)",
+        "spawn_key=(int(role), *index[1:])",
+        ENSEMBLES,
+        "E1 E2 E3",
+    ),
+    Mistake(
+        "the Bayesian ensemble forgets its tangent",
+        "estimators/ensembles.py",
+        "return self._functions(params, X, self.dtype) + self._tangents(bodies, start, X, self.dtype, False)",
+        "return self._functions(params, X, self.dtype)",
+        TARGET,
+        "B4",
+    ),
+    Mistake(
+        "samples with replacement",
+        "estimators/bayesian_rnd.py",
+        ".permutation(available)[:n_samples]",
+        ".integers(available, size=n_samples)",
+        SAMPLES,
+        "S2",
+    ),
+    Mistake(
+        "samples without the mean",
+        "estimators/bayesian_rnd.py",
+        "return self._mean(X)[:, None] + self.errors(X)[chosen].T",
+        "return self.errors(X)[chosen].T",
+        SAMPLES,
+        "S1",
+    ),
+]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
+def test_the_ledger_catches(mistake, tmp_path):
+    copy = tmp_path / "rndlib"
+    shutil.copytree(ROOT / "rndlib", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    path = copy / mistake.file
+    source = path.read_text(encoding="utf-8")
+    assert mistake.right in source
+    path.write_text(source.replace(mistake.right, mistake.wrong), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, ledgers.__file__, mistake.notebook, "calibrate", "0"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    used, verdicts = json.loads(done.stdout)
+    assert used == str(copy)
+    failed = {verdict["id"] for verdict in verdicts if not verdict["passed"]}
+    assert failed & set(mistake.claims.split()), f"failed: {failed or 'none'}"
