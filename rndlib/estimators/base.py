@@ -51,7 +51,7 @@ class Estimator:
         """
         X = self._points(X)
         backend = backends.load(self.backend)
-        return self._fitted.per_body(lambda _, params: sum(backend.tangent_kernels(self.net, params, X)))
+        return self._fitted.per_body(lambda _, params: np.add(*backend.tangent_kernels(self.net, params, X)))
 
     @property
     def _fitted(self) -> Trained:

@@ -1,4 +1,4 @@
-"""Figures of the kernels: errors against width or degree, matrices side by side, trajectories of trained networks."""
+"""Figures of wide networks and their kernels: before training, against width, and along the course of training."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,6 +8,7 @@ from jaxtyping import Float
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.ticker import NullLocator
+from scipy import stats
 
 from rndlib.figures.style import BLACK, GREY, LOOKS, Figure, blank, legend_below, style
 
@@ -25,8 +26,8 @@ def errors_against(
     """Errors against a width or a degree, log-log, with their intervals.
 
     places: the widths or degrees. series: label to `(error, low, high)`, three arrays `(places,)`. guides: label of a
-    power law to the label of the series through whose middle it is drawn, and its exponent. margin: the claim's
-    tolerance.
+    power law to the label of the series below which it is drawn, to compare slopes, and its exponent. margin: the
+    claim's tolerance.
     """
     at = np.asarray(places, float)
     with style():
@@ -40,13 +41,34 @@ def errors_against(
             ax.errorbar(at * shift, error, bars, color=colour, marker=marker, linestyle=line, capsize=2, label=label)
         for i, (label, (through, exponent)) in enumerate((guides or {}).items()):
             centre = np.exp(np.log(at).mean()), np.exp(np.log(series[through][0]).mean())
-            law = centre[1] * (at / centre[0]) ** exponent
+            law = 0.75 * centre[1] * (at / centre[0]) ** exponent
             ax.plot(at, law, color=GREY, linewidth=1, linestyle=("-", "--")[i % 2], label=label, zorder=1)
         if margin is not None:
             ax.axhline(margin, color=BLACK, linewidth=0.9, linestyle=(0, (1, 1)), label="declared margin")
         ax.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
         ax.set_xticks(at, [str(place) for place in places])
         ax.xaxis.set_minor_locator(NullLocator())
+        legend_below(fig, axes)
+    return fig
+
+
+def lengths(
+    found: Mapping[str, Float[np.ndarray, " networks"]], points: int, wrong: tuple[str, Float[np.ndarray, " networks"]]
+) -> Figure:
+    """Squared whitened lengths over networks as histograms, on the chi-squared density that Gaussian outputs have.
+
+    found: label to the squared lengths of outputs at `points` points. wrong: the same for a wrong law.
+    """
+    ends = float(stats.chi2.ppf(1e-5, points)), float(stats.chi2.ppf(1 - 1e-6, points))
+    bins, fine = np.linspace(*ends, 41), np.linspace(*ends, 200)
+    with style():
+        fig, axes = blank(1, 1 + len(found), width=2.2 * (1 + len(found)) + 0.6, height=2.9, sharex=True, sharey=True)
+        for ax, (label, squares) in zip(axes[0], {**found, wrong[0]: wrong[1]}.items(), strict=True):
+            # What lies beyond the axis is counted in its last bin: heavy tails are what there is to see.
+            ax.hist(np.clip(squares, *ends), bins, density=True, color=GREY, alpha=0.6, label="networks")
+            ax.plot(fine, stats.chi2.pdf(fine, points), color=BLACK, label=f"chi-squared, {points} degrees of freedom")
+            ax.set(yscale="log", ylim=(1e-5, 0.5), title=label, xlabel="squared whitened length")
+        axes[0, 0].set_ylabel("density")
         legend_below(fig, axes)
     return fig
 

@@ -8,6 +8,7 @@ from rndlib.statistics.agreement import agreement as agreement
 from rndlib.statistics.agreement import calibration as calibration
 from rndlib.statistics.joint_law import joint_law as joint_law
 from rndlib.statistics.kurtosis import excess_kurtosis as excess_kurtosis
+from rndlib.statistics.kurtosis import squared_lengths as squared_lengths
 from rndlib.statistics.monte_carlo import above_floor as above_floor
 from rndlib.statistics.monte_carlo import floor as floor
 from rndlib.statistics.monte_carlo import floor_draws as floor_draws
