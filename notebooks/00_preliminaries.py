@@ -117,45 +117,49 @@ ledger = Ledger()
 # settles at its expectation $\kappa^l$. A narrow network is a *mixture* of Gaussians, one for each draw of the lower
 # layers. Its tails are too heavy, and they become Gaussian as the scatter of the average goes away.
 #
-# So there are two things to check: the first two moments, and the Gaussian shape. Both are checked at all test points
-# jointly, in coordinates $w$ in which the law is $\mathcal{N}(0, I)$.
+# Two outputs have weights of their own in the last layer, so they are uncorrelated at any width. They are not
+# independent in a narrow network, where they share the lower layers' scatter; in the limit they are.
 #
-# * **P1**: let $m$ and $S$ be mean and covariance of $w$ over networks; the statistic is the upper 95 % end of
-#   $\sqrt{(|m|^2 + \tfrac12\|S - I\|_F^2)/p}$ at $p$ points, freed of sampling noise. The control is $\kappa$ with the
+# So there are two things to check: the first two moments, and the Gaussian shape. Both are checked on networks with two
+# outputs, for both outputs at all test points jointly, in coordinates $w$ in which the law, with $\kappa$ in the blocks
+# of each output and $0$ between them, is $\mathcal{N}(0, I)$.
+#
+# * **P1**: let $m$ and $S$ be mean and covariance of the $p$ coordinates over networks; the statistic is the upper
+#   95 % end of $\sqrt{(|m|^2 + \tfrac12\|S - I\|_F^2)/p}$, freed of sampling noise. The control is $\kappa$ with the
 #   bias left out of the last layer, $\kappa^L - \sigma_b^2$.
-# * **P1-gauss**: Gaussian outputs have $\mathbb{E}|w|^4 = p(p+2)$, and a covariance that scatters by the factor
-#   $1 + e$ makes this larger by $1 + \mathbb{V}[e]$. The statistic is the outer 95 % end of that relative excess. The
-#   control is a network of a few units a layer. Its covariance is nearly the same, and its shape is not.
+# * **P1-gauss**: the law has $\mathbb{E}|w|^4 = p(p+2)$, and a covariance that scatters by the factor $1 + e$, with
+#   $\mathbb{E}[e] = 0$, makes this larger by $1 + \mathbb{V}[e]$. The statistic is the outer 95 % end of that relative
+#   excess. The control is a network of a few units a layer. Its covariance is nearly the same, and its shape is not.
 
 
 # %%
 def starts(n):
-    """Outputs of untrained networks of width n at the test points, (networks, points)."""
-    return initial.functions(replace(deep, width=n), points, networks, seed=seed)[:, 0]
+    """Both outputs of untrained networks of width n at the test points, one after the other, (networks, 2 * points)."""
+    return initial.functions(replace(deep, width=n), points, networks, heads=2, seed=seed).reshape(networks, -1)
 
 
-origin, kappa = np.zeros(n_points), kernels.kernel(deep, points).nngp
-unbiased = kappa - deep.sigma_b**2
+kappa, origin = kernels.kernel(deep, points).nngp, np.zeros(2 * n_points)
+two, unbiased = np.kron(np.eye(2), kappa), np.kron(np.eye(2), kappa - deep.sigma_b**2)
 start, narrow = starts(wide), starts(few)
-_ = ledger.record("P1", joint_law(start, origin, kappa), joint_law(start, origin, unbiased))
-_ = ledger.record("P1-gauss", excess_kurtosis(start, kappa), excess_kurtosis(narrow, kappa))
+_ = ledger.record("P1", joint_law(start, origin, two), joint_law(start, origin, unbiased))
+_ = ledger.record("P1-gauss", excess_kurtosis(start, two), excess_kurtosis(narrow, two))
 ledger
 
 # %% tags=["figure"]
-fig_p1 = figures.covariances(kappa, {f"networks, n = {wide}": np.cov(start.T), "control: bias left out": unbiased})
+fig_p1 = figures.covariances(two, {f"networks, n = {wide}": np.cov(start.T), "control: bias left out": unbiased})
 figures.save(fig_p1, "fig_p1")
 fig_p1
 
 # %% tags=["figure"]
 fig_p1_gauss = figures.lengths(
-    {f"n = {wide}": squared_lengths(start, kappa)}, n_points, (f"control: n = {few}", squared_lengths(narrow, kappa))
+    {f"n = {wide}": squared_lengths(start, two)}, 2 * n_points, (f"control: n = {few}", squared_lengths(narrow, two))
 )
 figures.save(fig_p1_gauss, "fig_p1_gauss")
 fig_p1_gauss
 
 # %% [markdown]
-# Where a narrow network has its mass, and where a wide one: the outer bars of the control (all that lies beyond the
-# axis is in the last one) are networks whose lower layers happened to be large.
+# The covariances have a block for each pair of outputs. What they do not show is the shape: the outer bars of the
+# control (all that lies beyond the axis is in the last one) are networks whose lower layers happened to be large.
 #
 # How fast does this go away? The scatter of an average over $n$ units has a variance of order $1/n$, so the excess
 # should be of that order. The covariance is off by the order of $1/n$ too (by nothing at all with one hidden layer).
@@ -164,8 +168,8 @@ fig_p1_gauss
 
 # %% tags=["figure"]
 starts_by_width = {few: narrow, **{n: starts(n) for n in between}, wide: start}
-shape = np.array([excess_kurtosis(at, kappa).value for at in starts_by_width.values()])
-moments = np.array([joint_law(at, origin, kappa).value for at in starts_by_width.values()])
+shape = np.array([excess_kurtosis(at, two).value for at in starts_by_width.values()])
+moments = np.array([joint_law(at, origin, two).value for at in starts_by_width.values()])
 fig_p1_width = figures.errors_against(
     list(starts_by_width),
     {

@@ -10,11 +10,11 @@ _TENTH = "0.1 is what a kernel that is off by 10 % everywhere has"
 ROWS = [
     Claim(
         id="P1",
-        statement="At initialisation a wide network has mean zero and the covariance kappa of the recursion.",
+        statement="At initialisation a wide network has mean zero and covariance kappa, and 0 between two outputs.",
         source="Proposition B.2",
         notebook=_NOTEBOOK,
         statistic=JOINT,
-        unit="one network, one head",
+        unit="one network with two heads",
         kind="equivalence",
         tolerance=0.1,
         why="0.1 is a mean off by a tenth of a standard deviation in every whitened direction, or variances by 14 %",
@@ -22,11 +22,11 @@ ROWS = [
     ),
     Claim(
         id="P1-gauss",
-        statement="At initialisation the outputs of a wide network at several points are jointly Gaussian.",
+        statement="At initialisation two outputs of a wide network are jointly Gaussian over several points.",
         source="Proposition B.2",
         notebook=_NOTEBOOK,
         statistic="relative excess of the fourth moment of the whitened outputs, outer 95 % end",
-        unit="one network, one head",
+        unit="one network with two heads",
         kind="equivalence",
         tolerance=0.1,
         why="0.1 is a kurtosis of 3.3 in place of 3: a variance that scatters by a third from network to network",
