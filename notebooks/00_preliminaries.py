@@ -301,13 +301,13 @@ fig_p2_width
 # interval must lie below $-1/2$.
 #
 # What would it take for this to fail? Not more training, but another parametrisation. Write $f/s$ for the network's
-# output and multiply the learning rate by $s^2$. The linear theory is the same for every $s$, since $\Theta$ becomes
-# $\Theta/s^2$, but each weight must now move $s$ times as far. With $s \propto \sqrt{n}$ the movement of the weights
-# no longer shrinks. That is the *mean-field* scaling, in which networks of every width learn features, and it is the
-# negative control. (The *standard* parametrisation with one learning rate for all widths is no such control: its
-# tangent kernel grows like $n$, training is the faster the wider the network, and gradient descent diverges.) A glance
-# at Eq. 5 shows that fitting $f/s$ to $\mathcal{Y}$ at the rate $s^2$ moves the weights as fitting $f$ to
-# $s\,\mathcal{Y}$ does at the rate 1, and so it is run here, with $s = 1$ at the smallest width.
+# output and multiply the learning rate by $s^2$. The linear theory stays as it is, but for a smaller start $f_0/s$,
+# since $\Theta$ becomes $\Theta/s^2$; but each weight must now move $s$ times as far. With $s \propto \sqrt{n}$ the
+# movement of the weights no longer shrinks. That is the *mean-field* scaling, in which networks of every width learn
+# features, and it is the negative control. (The *standard* parametrisation with one learning rate for all widths is no
+# such control: its tangent kernel grows like $n$, training is the faster the wider the network, and gradient descent
+# diverges.) A glance at Eq. 5 shows that fitting $f/s$ to $\mathcal{Y}$ at the rate $s^2$ moves the weights as fitting
+# $f$ to $s\,\mathcal{Y}$ does at the rate 1, and so it is run here, with $s = 1$ at the smallest width.
 
 # %%
 both, ends = np.vstack([X, points]), [*times, inf]
@@ -550,10 +550,11 @@ fig_p5_width
 # %% [markdown]
 # ## Beside another library
 #
-# All exact kernels above, and the laws of the other notebooks, come from this package's closed forms. The library
-# neural-tangents derives the same quantities on its own: kernels by composing layers, laws by its own solution of
-# Eq. 5. Where it has a closed form for the nonlinearity, the two should agree to rounding. (No verdict depends on this
-# section; where the library cannot be imported, it is left out.)
+# All exact kernels above, and the laws of the other notebooks, come from this package's closed forms (for silu and tanh
+# from sums of closed forms, right to about ten digits). The library neural-tangents derives the same quantities on its
+# own: kernels by composing layers, laws by its own solution of Eq. 5. Where it has a closed form for the nonlinearity,
+# the two should agree to rounding. (No verdict depends on this section; where the library cannot be imported, it is
+# left out.)
 
 # %% tags=["beside"]
 from rndlib.backends.jax.precision import in_float64
@@ -607,8 +608,8 @@ if stax is not None:
 # "Agrees" means to 1e-10 of the largest entry, all of it rounding: the law's covariance is a difference of larger
 # numbers. For silu, the paper's nonlinearity, neural-tangents has no closed form. It integrates numerically, by
 # Gauss-Hermite quadrature of a given degree in each of two dimensions, and that has an error of its own. The figure
-# shows it shrink with the degree, down to the values of this package. So what one sees there is the error of the
-# quadrature, and not of the kernels here, which have none.
+# shows it shrink with the degree, towards the values of this package. Had these an error of their own, the curves would
+# level off at it.
 
 # %% tags=["figure", "beside"]
 fig_nt, silu = None, replace(net, activation="silu")
@@ -630,7 +631,7 @@ fig_nt
 # %% [markdown]
 # An error of the kernel is multiplied by the condition of $\Theta_{\mathcal{X}\mathcal{X}}$ on its way into the law.
 # At degree 25, which the library suggests, the kernel is right to five digits and the law to two or three; at
-# degree 5 the law is nonsense. This is why the kernels here are not integrated numerically.
+# degree 5 the law is nonsense. This is why the kernels here are not integrated in this way.
 #
 # ## Limits
 #
