@@ -75,6 +75,7 @@ from math import inf, sqrt
 import numpy as np
 
 from rndlib import MLP, DeepEnsemble, GradientFlow, datasets, figures, initial, kernels, laws
+from rndlib.claims import CLAIMS
 from rndlib.dynamics import gain
 from rndlib.ledger import Ledger
 from rndlib.statistics import (
@@ -163,8 +164,8 @@ fig_p1_gauss
 #
 # How fast does this go away? The scatter of an average over $n$ units has a variance of order $1/n$, so the excess
 # should be of that order. The covariance is off by the order of $1/n$ too (by nothing at all with one hidden layer).
-# Both statistics end at what this many networks leave open: two standard errors of a fourth moment, or the distance
-# that as many draws from the law itself would show.
+# Both statistics end at what this many networks leave open: some standard errors of a fourth moment, or the distance
+# that as many draws from the law itself would show. (P5 looks at the scatter of the average itself.)
 
 # %% tags=["figure"]
 starts_by_width = {few: narrow, **{n: starts(n) for n in between}, wide: start}
@@ -179,7 +180,7 @@ fig_p1_width = figures.errors_against(
     "width n (units in each hidden layer)",
     "outer 95 % end of the error\n(no units)",
     guides={"1 / n": ("excess of the fourth moment (P1-gauss)", -1)},
-    margin=0.1,
+    margin=CLAIMS["P1"].tolerance,
 )
 figures.save(fig_p1_width, "fig_p1_width")
 fig_p1_width
@@ -282,7 +283,7 @@ fig_p2_width = figures.errors_against(
     "width n (units in each hidden layer)",
     "relative error of the tangent kernel",
     guides={"1 / sqrt(n)": ("one output, against Θ", -1 / 2)},
-    margin=0.1,
+    margin=CLAIMS["P2"].tolerance,
 )
 figures.save(fig_p2_width, "fig_p2_width")
 fig_p2_width
@@ -450,7 +451,7 @@ fig_p4_width = figures.errors_against(
         "1 / sqrt(n)": ("regression with Θ", -1 / 2),
         "1 / n": ("regression with the network's own kernel", -1),
     },
-    margin=0.25,
+    margin=CLAIMS["P4"].tolerance,
 )
 figures.save(fig_p4_width, "fig_p4_width")
 fig_p4_width
@@ -542,7 +543,7 @@ fig_p5_width = figures.errors_against(
     "width n (units in each hidden layer)",
     "relative error of the last layer's part",
     guides={"1 / sqrt(n)": ("against κ", -1 / 2)},
-    margin=0.1,
+    margin=CLAIMS["P5"].tolerance,
 )
 figures.save(fig_p5_width, "fig_p5_width")
 fig_p5_width
