@@ -35,9 +35,12 @@ class Trained:
 
     def evaluate(self, values: Values) -> Float[np.ndarray, "outputs t"]:
         """`values` of every block, with bodies and heads on one axis, body-major."""
-        parts = parallel(lambda block: values(*block), self.blocks)
-        joined = np.concatenate(parts)[: self.bodies]
+        joined = self.per_body(values)
         return joined.reshape(-1, joined.shape[-1])
+
+    def per_body(self, values: Callable[[list[int], Params], np.ndarray]) -> Float[np.ndarray, "bodies ..."]:
+        """`values` of every block, bodies on the leading axis."""
+        return np.concatenate(parallel(lambda block: values(*block), self.blocks))[: self.bodies]
 
 
 def train(

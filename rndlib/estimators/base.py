@@ -43,6 +43,16 @@ class Estimator:
         """What training did: time reached, residual, error, evaluations, converged or not."""
         return self._fitted.report
 
+    def tangent_kernels(self, X: ArrayLike) -> Float[np.ndarray, "bodies heads heads t t"]:
+        """Empirical tangent kernels of the networks as trained, Theta_t of Eq. 5, at X (T, in_dim).
+
+        Entry [b, i, j, p, q] is the product of the gradients of head i at point p and head j at point q of network b,
+        with respect to all parameters. `rndlib.initial.tangent_kernels` gives those before training.
+        """
+        X = self._points(X)
+        backend = backends.load(self.backend)
+        return self._fitted.per_body(lambda _, params: np.add(*backend.tangent_kernels(self.net, params, X)))
+
     @property
     def _fitted(self) -> Trained:
         if self._trained is None:

@@ -3,6 +3,10 @@
 from rndlib.figures.experiment import Widths as Widths
 from rndlib.figures.experiment import discrepancy_against_width as discrepancy_against_width
 from rndlib.figures.experiment import scatter_by_width as scatter_by_width
+from rndlib.figures.kernels import errors_against as errors_against
+from rndlib.figures.kernels import lengths as lengths
+from rndlib.figures.kernels import matrices as matrices
+from rndlib.figures.kernels import trajectories as trajectories
 from rndlib.figures.laws import covariances as covariances
 from rndlib.figures.laws import ratio_over_points as ratio_over_points
 from rndlib.figures.laws import variance_against_time as variance_against_time

@@ -7,6 +7,8 @@ dependent, and nothing here counts them as if they were not.
 from rndlib.statistics.agreement import agreement as agreement
 from rndlib.statistics.agreement import calibration as calibration
 from rndlib.statistics.joint_law import joint_law as joint_law
+from rndlib.statistics.kurtosis import excess_kurtosis as excess_kurtosis
+from rndlib.statistics.kurtosis import squared_lengths as squared_lengths
 from rndlib.statistics.monte_carlo import above_floor as above_floor
 from rndlib.statistics.monte_carlo import floor as floor
 from rndlib.statistics.monte_carlo import floor_draws as floor_draws
@@ -14,5 +16,8 @@ from rndlib.statistics.monte_carlo import mean_squared_difference as mean_square
 from rndlib.statistics.ratio import LogRatio as LogRatio
 from rndlib.statistics.ratio import over_points as over_points
 from rndlib.statistics.ratio import over_times as over_times
+from rndlib.statistics.relative import relative_error as relative_error
+from rndlib.statistics.relative import typical as typical
 from rndlib.statistics.seeds import over_seeds as over_seeds
+from rndlib.statistics.trend import rate as rate
 from rndlib.statistics.trend import slope as slope

@@ -1,4 +1,4 @@
-"""How far the joint law of several outputs lies from a Gaussian law (claims E1 and E2).
+"""How far the joint law of several outputs lies from a Gaussian law (claims P1, E1 and E2).
 
 In the law's own whitened coordinates (w = L^-1 (z - mean), cov = L L^T) the law is N(0, I). Networks whose
 whitened mean and covariance are m and S lie at the distance

@@ -1,4 +1,4 @@
-"""How fast a discrepancy falls with width (claims N1-slope and N2-slope)."""
+"""How fast a discrepancy falls with width (claims N1-slope and N2-slope, P2-slope and P3)."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,21 @@ def slope(widths: ArrayLike, differences: ArrayLike, confidence: float = 0.95) -
     ------
     ValueError: shapes disagree, fewer than two seeds or widths, or a number that is not positive.
     """
+    low, high = _slope_interval(widths, differences, confidence)
+    return Finding(high, (low, high))
+
+
+def rate(widths: ArrayLike, differences: ArrayLike, expected: float, confidence: float = 0.95) -> Finding:
+    """How far that slope is from the `expected` one: its interval, and the distance of the farther end as the value.
+
+    Arguments and errors as in `slope`; both ends inside a margin are two one-sided tests at `confidence`.
+    """
+    low, high = _slope_interval(widths, differences, confidence)
+    expected = checks.real("expected", expected)
+    return Finding(max(high - expected, expected - low), (low, high))
+
+
+def _slope_interval(widths: ArrayLike, differences: ArrayLike, confidence: float) -> tuple[float, float]:
     widths = checks.array("widths", widths, None)
     differences = checks.array("differences", differences, None, len(widths))
     if widths.min() <= 0 or differences.min() <= 0:
@@ -28,5 +43,4 @@ def slope(widths: ArrayLike, differences: ArrayLike, confidence: float = 0.95) -
     if len(np.unique(widths)) < 2:
         raise ValueError(f"widths = {widths.tolist()}: give at least two different ones")
     slopes = np.polyfit(np.log(widths), np.log(differences).T, 1)[0]
-    low, high = t_interval(slopes, checks.fraction("confidence", confidence))
-    return Finding(high, (low, high))
+    return t_interval(slopes, checks.fraction("confidence", confidence))

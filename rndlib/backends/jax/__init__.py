@@ -44,6 +44,22 @@ def tangents(
 
 
 @in_float64
+def tangent_kernels(
+    net: MLP, params: Params, X: Float[np.ndarray, "n d"]
+) -> tuple[Float[np.ndarray, "bodies heads heads n n"], Float[np.ndarray, "bodies heads heads n n"]]:
+    """Empirical tangent kernels `nabla f_i(x)' nabla f_j(x')` of every body: the last layer's part, and the rest.
+
+    Entry [b, i, j, p, q] is that of body b, heads i and j, points p and q; the two parts add up to the kernel of all
+    parameters. In the limit of width they are kappa and Theta - kappa for i = j, and 0 otherwise (Proposition B.3).
+    """
+    n, heads = len(X), params[-1][0].shape[1]
+    grams, total = map(np.asarray, _tangent_kernels(net, jnp.asarray(X), jax.tree.map(jnp.asarray, params)))
+    total = total.reshape(-1, n, heads, n, heads).transpose(0, 2, 4, 1, 3)
+    last = np.eye(heads)[:, :, None, None] * grams[:, None, None]
+    return last, total - last
+
+
+@in_float64
 def train(
     net: MLP,
     params: Params,
@@ -102,6 +118,15 @@ def _in_chunks(net: MLP, X: np.ndarray, dtype: str, function, *trees) -> np.ndar
 @program(**WIDE)
 def _functions(net, chunks, params):
     return lax.map(lambda p: lax.map(lambda x: linearise.apply(net, p, x), chunks), params)
+
+
+@program()
+def _tangent_kernels(net, X, params):
+    def one(params):
+        _, at = linearise.linearise(net, params, X)
+        return at.grams[-1], linearise.kernel_matrix(at)
+
+    return lax.map(one, params)
 
 
 @program(**WIDE)

@@ -1,0 +1,164 @@
+"""The statistics of the preliminaries: shape, relative errors and rates, each where what it should find is known."""
+
+from math import exp, sqrt
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rndlib import statistics
+from rndlib.claims import CLAIMS
+
+POINTS = 16
+RNG = np.random.default_rng(0)
+ROOT = np.linalg.qr(RNG.standard_normal((POINTS, POINTS)))[0] * np.geomspace(0.1, 3, POINTS)
+COV = ROOT @ ROOT.T
+
+
+def _most(runs: int, rate: float = 0.01) -> int:
+    return int(stats.binom.ppf(1 - 1e-4, runs, rate))
+
+
+def _judge(claim: str, findings: list[tuple[float, float]]) -> None:
+    tolerance = CLAIMS[claim].tolerance
+    assert sum(value > tolerance for value, _ in findings) <= _most(len(findings))
+    assert sum(control <= tolerance for _, control in findings) <= _most(len(findings))
+
+
+# The Gaussian shape
+
+
+def test_squared_lengths_of_gaussian_draws_are_chi_squared():
+    samples = RNG.standard_normal((4000, POINTS)) @ ROOT.T
+    squares = statistics.squared_lengths(samples, COV)
+    np.testing.assert_allclose(squares, np.einsum("np,np->n", samples @ np.linalg.inv(COV), samples))
+    assert np.asarray(stats.kstest(squares, stats.chi2(POINTS).cdf))[1] > 1e-4
+
+
+def test_excess_kurtosis_size_and_power():
+    """Draws from the law pass; draws whose covariance has a factor with variance 1 from network to network fail."""
+    findings = []
+    for _ in range(200):
+        samples = RNG.standard_normal((4096, POINTS)) @ ROOT.T
+        heavy = samples * np.sqrt(RNG.exponential(size=(4096, 1)))
+        values = [statistics.excess_kurtosis(drawn, COV).value for drawn in (samples, heavy)]
+        findings.append((values[0], values[1]))
+    _judge("P1-gauss", findings)
+
+
+def test_excess_kurtosis_is_the_variance_of_the_covariance():
+    """A factor of 1/2 or 3/2 on the covariance has variance 1/4."""
+    missed = 0
+    for _ in range(100):
+        samples = RNG.standard_normal((4096, POINTS)) @ ROOT.T * np.sqrt(RNG.choice([0.5, 1.5], (4096, 1)))
+        low, high = statistics.excess_kurtosis(samples, COV).interval or (0, 0)
+        missed += not low <= 0.25 <= high
+    # 5 % at either end, and a little more as the fourth moment is skewed.
+    assert missed <= _most(100, 0.13)
+
+
+def test_excess_kurtosis_sees_light_tails():
+    at = RNG.uniform(-1, 1, (4096, POINTS)) * sqrt(3)
+    found = statistics.excess_kurtosis(at, np.eye(POINTS))
+    assert found.interval is not None
+    low, high = found.interval
+    assert low < high < 0
+    assert found.value == -low
+
+
+@pytest.mark.parametrize(
+    ("samples", "cov", "message"),
+    [
+        (np.ones((5, 2)), np.eye(3), "cov has shape"),
+        (np.ones((5, 2)), np.ones((2, 2)), "not positive definite"),
+        (np.ones(5), np.eye(2), "samples has shape"),
+        (np.ones((1, 2)), np.eye(2), "1 seed gives no interval"),
+    ],
+)
+def test_excess_kurtosis_bad_input(samples, cov, message):
+    with pytest.raises(ValueError, match=message):
+        statistics.excess_kurtosis(samples, cov)
+
+
+# Relative errors
+
+
+def test_relative_error_is_one_number_a_network():
+    expected = RNG.standard_normal((3, 4))
+    found = expected * np.array([1, 1.1, 0])[:, None, None]
+    np.testing.assert_allclose(statistics.relative_error(found, expected), [0, 0.1, 1], atol=1e-15)
+    np.testing.assert_allclose(statistics.relative_error(found, found - expected, expected), [1] * 3)
+    np.testing.assert_allclose(statistics.relative_error(found, found * 0, found + 2 * expected)[2], 0)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "scale", "message"),
+    [
+        (np.ones((2, 3)), np.ones((2, 2)), None, "expected has shape"),
+        (np.ones((2, 3)), np.ones(4), None, "expected has shape"),
+        (np.ones((2, 3)), np.ones(3), np.ones((3, 3)), "scale has shape"),
+        (np.ones((2, 3)), np.zeros(3), None, "scale is zero"),
+        (np.float64(1), np.ones(1), None, "found has shape"),
+    ],
+)
+def test_relative_error_bad_input(found, expected, scale, message):
+    with pytest.raises(ValueError, match=message):
+        statistics.relative_error(found, expected, scale)
+
+
+def test_typical_covers_the_geometric_mean():
+    missed = 0
+    for _ in range(300):
+        found = statistics.typical(0.1 * np.exp(0.5 * RNG.standard_normal(8)))
+        assert found.interval is not None
+        low, high = found.interval
+        assert found.value == high
+        missed += (low > 0.1) + (high < 0.1)
+    assert 0 < missed <= _most(300, 0.1)
+
+
+def test_typical_of_equal_errors():
+    assert statistics.typical([0.2, 0.2, 0.2]).interval == pytest.approx((0.2, 0.2))
+
+
+@pytest.mark.parametrize(("errors", "message"), [([0.1], "1 seed"), ([0.1, 0.0], "must be positive"), ([], "shape")])
+def test_typical_bad_input(errors, message):
+    with pytest.raises(ValueError, match=message):
+        statistics.typical(errors)
+
+
+# The rate
+
+
+WIDTHS = np.array([64, 256, 1024])
+
+
+@pytest.mark.parametrize("exponent", [-0.5, -1.0, 0.0])
+def test_rate_is_the_distance_from_the_expected_slope(exponent):
+    found = statistics.rate(WIDTHS, np.array([[3.0], [7.0]]) * WIDTHS**exponent, -0.5)
+    assert found.value == pytest.approx(abs(exponent + 0.5))
+    assert found.interval == pytest.approx((exponent, exponent))
+
+
+def test_rate_size_and_power():
+    """Errors of kernels that fall like 1 / sqrt(width), and the same with a fifth of the kernel added in quadrature."""
+    findings = []
+    for _ in range(300):
+        errors = 2 / np.sqrt(WIDTHS) * np.exp(0.3 * RNG.standard_normal((8, 3)))
+        values = [statistics.rate(WIDTHS, e, -0.5).value for e in (errors, np.hypot(errors, 0.2))]
+        findings.append((values[0], values[1]))
+    _judge("P2-slope", findings)
+
+
+def test_rate_takes_the_farther_end():
+    differences = np.stack([WIDTHS**-0.4, WIDTHS**-0.5])
+    found = statistics.rate(WIDTHS, differences, -0.5)
+    assert found.interval is not None
+    low, high = found.interval
+    assert found.value == pytest.approx(max(high + 0.5, -0.5 - low))
+    assert exp(low) < exp(-0.45) < exp(high)
+
+
+def test_rate_bad_input():
+    with pytest.raises(ValueError, match="expected = nan"):
+        statistics.rate(WIDTHS, np.ones((2, 3)), float("nan"))
