@@ -35,9 +35,14 @@ def warn_if_narrow(net: MLP, heads: int, n_samples: int, method: str) -> None:
                 net, heads, f"the spread of its variance over seeds is about {1 + 3.3 * crowding:.2g} times chi-squared"
             )
         return
-    ratio = max(1 / (1 + load), 0.8) if method == "shared" else 1 + load / 4
+    ratio = predicted_ratio(load, method)
     if abs(ratio - 1) > TOLERATED:
         _warn(net, heads, f"the variance is about {ratio:.2g} times the posterior's")
+
+
+def predicted_ratio(load: float, directions: str) -> float:
+    """Variance of Bayesian RND over the posterior's at load `N K / P`, by the rule of `warn_if_narrow`."""
+    return max(1 / (1 + load), 0.8) if directions == "shared" else 1 + load / 4
 
 
 def _warn(net: MLP, heads: int, consequence: str) -> None:

@@ -100,6 +100,15 @@ class BayesianRND(Distillation):
 
         return self._fitted.evaluate(values)
 
+    def targets(self, X: ArrayLike) -> Functions:
+        """g~_i(x) of every head at X (T, in_dim), which training does not change: (bodies * heads, T), body-major."""
+        X = self._points(X)
+
+        def values(bodies: list[int], _: Params) -> np.ndarray:
+            return self._target(bodies, draw(self.net, self.heads, self.seed, Role.PREDICTOR, bodies), X, self.dtype)
+
+        return self._fitted.evaluate(values)
+
     def variance(self, X: ArrayLike) -> Variances:
         """Mean squared error over the heads (no half), an estimate of the posterior variance: (T,)."""
         return np.mean(self.errors(X) ** 2, axis=0)
