@@ -7,7 +7,7 @@ its name says, so that what a check finds in it is due to that.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rndlib import backends
+from rndlib import backends, checks
 from rndlib.estimators import BayesianRND
 from rndlib.network import MLP
 from rndlib.solvers import Solver
@@ -15,14 +15,14 @@ from rndlib.weights import Params, Role, draw, draw_offsets
 
 
 class MisbuiltTarget(BayesianRND):
-    """Bayesian RND with a target of the form `J_theta f(x) psi` for other theta or psi than Proposition rndntkgpinit's.
+    """Bayesian RND with a target `J_theta f(x) psi` for other theta or psi than those of Proposition rndntkgpinit.
 
     Parameters
     ----------
-    at: whose initial parameters theta are: PREDICTOR for the predictor's own (as in the proposition), TARGET for a
-        network of the target's own.
-    along: where psi comes from: DIRECTION for a draw of its own (as in the proposition), TARGET or PREDICTOR for the
-        parameters of that network themselves.
+    at: the role whose draw theta is: PREDICTOR, the predictor's initial parameters, is the proposition's choice;
+        DIRECTION takes the target at psi itself.
+    along: the role whose draw psi is: DIRECTION, a draw of its own, is the proposition's choice; PREDICTOR takes the
+        target along the predictor's initial parameters.
     keep_last: leave the last layer's part of psi as drawn, where the proposition sets it to zero.
     net, bodies, seed, solver: as in `BayesianRND`, with one head a body.
 
@@ -70,7 +70,7 @@ class NoiseWithoutPull(BayesianRND):
 
     def __init__(self, net: MLP, bodies: int, *, jitter: float, seed: int = 0, solver: Solver | None = None):
         super().__init__(net, 1, bodies, seed=seed, solver=solver)
-        self.jitter = jitter
+        self.jitter = checks.non_negative("jitter", jitter)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "NoiseWithoutPull":
         """Train the predictors on X (N, in_dim). Errors as in `BayesianRND.fit`; y plays no part."""

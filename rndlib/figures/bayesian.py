@@ -105,6 +105,8 @@ def variance_against_load(
             ax.errorbar(at.load * shift, at.ratio, bars, color=colour, marker=marker, linestyle="", label=label)
         for (label, (load, ratio)), line in zip(rules.items(), ("-", "--"), strict=False):
             ax.plot(load, ratio, color=BLACK, linewidth=1, linestyle=line, label=label)
-        ax.set(xscale="log", xlabel="load NK / P (equations a hidden parameter)", ylabel="variance / posterior variance")
+        ax.set(
+            xscale="log", xlabel="load NK / P (equations a hidden parameter)", ylabel="variance / posterior variance"
+        )
         legend_below(fig, axes)
     return fig

@@ -6,6 +6,7 @@ dependent, and nothing here counts them as if they were not.
 
 from rndlib.statistics.agreement import agreement as agreement
 from rndlib.statistics.agreement import calibration as calibration
+from rndlib.statistics.bodies import over_bodies as over_bodies
 from rndlib.statistics.joint_law import joint_law as joint_law
 from rndlib.statistics.monte_carlo import above_floor as above_floor
 from rndlib.statistics.monte_carlo import floor as floor
