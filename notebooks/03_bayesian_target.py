@@ -50,8 +50,8 @@
 
 # %% tags=["parameters"]
 width: int = 1024  # units in each hidden layer, n
-networks: int = 2048  # networks of each kind in B1 to B4, each with weights of its own
-some_networks: int = 768  # networks of each kind at each time of B3-time and each noise level of B5
+networks: int = 2048  # networks of each kind in B1, B2 and B4, each with weights of its own
+joint_networks: int = 768  # networks of each kind in B3, at each time of B3-time and at each noise level of B5
 n_points: int = 16  # test points at which variances are compared
 n_joint: int = 8  # of these, how many enter joint laws
 times: list[float] = [0.1, 1.0, 10.0]  # training times t of B3-time
@@ -90,7 +90,7 @@ X, y, points = data.X, data.y, data.X_test
 joint = points[:n_joint]
 zero = np.zeros(n_joint)
 net = MLP(3, width=width, depth=depth, activation=activation, sigma_w=sigma_w, sigma_b=sigma_b)
-start, flow = GradientFlow(0, rtol=rtol), GradientFlow(rtol=rtol)
+flow = GradientFlow(rtol=rtol)
 ledger = Ledger()
 
 
@@ -115,7 +115,7 @@ def worst(findings):
 #
 # Given $\theta_0$ this is a Gaussian process with the empirical kernel $\Theta^{\le L-1}_0$ as covariance, at any
 # width. The kernel tends to $\Theta - \kappa$, so the target tends to a draw from $\mathcal{GP}(0, \Theta - \kappa)$.
-# Nothing is trained yet; a time of 0 gives the networks as they start.
+# Nothing is trained yet.
 #
 # The claim is about all test points jointly, so the check is too. In coordinates in which the law is
 # $\mathcal{N}(0, I)$, let $m$ and $S$ be mean and covariance of the networks at $p$ points. The statistic is
@@ -124,9 +124,9 @@ def worst(findings):
 # control leaves the last layer's part of $\psi$ as it was drawn, so that the target has covariance $\Theta$.
 
 # %%
-model = BayesianRND(net, 1, networks, seed=seed, solver=start).fit(X)
-kept = MisbuiltTarget(net, networks, keep_last=True, seed=seed, solver=start).fit(X)
-targets, control = model.targets(joint), kept.targets(joint)
+model = BayesianRND(net, 1, networks, seed=seed, solver=flow)
+_, targets = model.initial(joint)
+_, control = MisbuiltTarget(net, networks, keep_last=True, seed=seed).initial(joint)
 at_joint = kernels.kernel(net, joint)
 
 _ = ledger.record("B1", joint_law(targets, zero, at_joint.body), joint_law(control, zero, at_joint.body))
@@ -160,16 +160,10 @@ fig_b1
 # %%
 law = block_diag(at_joint.nngp, at_joint.body)
 nowhere = np.zeros(len(law))
-alone = MisbuiltTarget(net, networks, at=Role.DIRECTION, seed=seed, solver=start).fit(X)
+alone = MisbuiltTarget(net, networks, at=Role.DIRECTION, seed=seed)
+pair, control = np.hstack(model.initial(joint)), np.hstack(alone.initial(joint))
 
-
-def pair(model):
-    """Predictor and target at the start, side by side: (networks, 2 * points)."""
-    target = model.targets(joint)
-    return np.hstack([model.errors(joint) + target, target])
-
-
-_ = ledger.record("B2", joint_law(pair(model), nowhere, law), joint_law(pair(alone), nowhere, law))
+_ = ledger.record("B2", joint_law(pair, nowhere, law), joint_law(control, nowhere, law))
 ledger
 
 # %% [markdown]
@@ -179,13 +173,14 @@ ledger
 # faults. The same statistic for the target, for the pair, and for the error that they make, held against $\Theta$:
 
 # %% tags=["beside"]
-along = MisbuiltTarget(net, networks, along=Role.PREDICTOR, seed=seed, solver=start).fit(X)
+along = MisbuiltTarget(net, networks, along=Role.PREDICTOR, seed=seed)
 
 
 def faults(model):
     """The statistic for target, pair and error."""
-    laws_of = [(model.targets(joint), at_joint.body), (pair(model), law), (model.errors(joint), at_joint.ntk)]
-    return [f"{joint_law(drawn, np.zeros(len(cov)), cov).value:.2g}" for drawn, cov in laws_of]
+    predictor, target = model.initial(joint)
+    held = [(target, at_joint.body), (np.hstack([predictor, target]), law), (predictor - target, at_joint.ntk)]
+    return [f"{joint_law(drawn, np.zeros(len(cov)), cov).value:.2g}" for drawn, cov in held]
 
 
 constructions = {"as proposed": model, "at psi itself": alone, "along the predictor": along}
@@ -201,15 +196,16 @@ print(aligned(["target", "its law", "the pair", "the error"], [[k, *faults(m)] f
 # %%
 posterior = laws.posterior(net, X, y, points, full_cov=True)
 cov = posterior.cov[:n_joint, :n_joint]
-errors = BayesianRND(net, 1, networks, seed=seed, solver=flow).fit(X).errors(points)
-standard = RND(net, 1, networks, seed=seed, solver=flow).fit(X).errors(points)
+errors = model.fit(X).errors(points)
+sampled = errors[:joint_networks, :n_joint]
+standard = RND(net, 1, joint_networks, seed=seed, solver=flow).fit(X).errors(joint)
 
-_ = ledger.record("B3", joint_law(errors[:, :n_joint], zero, cov), joint_law(standard[:, :n_joint], zero, cov))
+_ = ledger.record("B3", joint_law(sampled, zero, cov), joint_law(standard, zero, cov))
 ledger
 
 # %% tags=["figure"]
-shown = {"Bayesian RND error": errors, "control: standard RND": standard}
-fig_b3 = figures.covariances(cov, {k: (e.T @ e / networks)[:n_joint, :n_joint] for k, e in shown.items()})
+shown = {"Bayesian RND error": sampled, "control: standard RND": standard}
+fig_b3 = figures.covariances(cov, {label: drawn.T @ drawn / joint_networks for label, drawn in shown.items()})
 figures.save(fig_b3, "fig_b3")
 fig_b3
 
@@ -243,7 +239,7 @@ def law_at(t):
 
 
 flows = {t: GradientFlow(t, rtol=rtol) for t in times}
-errors_t = {t: BayesianRND(net, 1, some_networks, seed=seed, solver=s).fit(X).errors(points) for t, s in flows.items()}
+errors_t = {t: BayesianRND(net, 1, joint_networks, seed=seed, solver=s).fit(X).errors(points) for t, s in flows.items()}
 at_t = {t: joint_law(e[:, :n_joint], zero, law_at(t).cov) for t, e in errors_t.items()}
 as_posterior = {t: joint_law(e[:, :n_joint], zero, cov) for t, e in errors_t.items()}
 _ = ledger.record("B3-time", worst(at_t.values()), worst(as_posterior.values()))
@@ -263,7 +259,7 @@ fig_time = figures.towards_posterior(
     posterior.var[some],
     times,
     np.stack([np.mean(e**2, axis=0)[some] for e in errors_t.values()]),
-    np.sqrt(2 / some_networks),
+    np.sqrt(2 / joint_networks),
 )
 figures.save(fig_time, "fig_time")
 fig_time
@@ -335,10 +331,10 @@ fig_b4
 # %%
 noisy_law = {s: laws.posterior(net, X, y, points, noise_std=s, full_cov=True).cov for s in noise}
 pulled = {
-    s: BayesianRND(net, 1, some_networks, noise_std=s, seed=seed, solver=flow).fit(X).errors(points) for s in noise
+    s: BayesianRND(net, 1, joint_networks, noise_std=s, seed=seed, solver=flow).fit(X).errors(points) for s in noise
 }
 jittered = {
-    s: NoiseWithoutPull(net, some_networks, jitter=s, seed=seed, solver=flow).fit(X).errors(points) for s in noise
+    s: NoiseWithoutPull(net, joint_networks, jitter=s, seed=seed, solver=flow).fit(X).errors(points) for s in noise
 }
 
 
@@ -362,7 +358,7 @@ fig_b5 = figures.variance_against_noise(
     (levels, curves),
     noise,
     *(np.stack([np.mean(e**2, axis=0)[some] for e in group.values()]) for group in (pulled, jittered)),
-    np.sqrt(2 / some_networks),
+    np.sqrt(2 / joint_networks),
 )
 figures.save(fig_b5, "fig_b5")
 fig_b5
