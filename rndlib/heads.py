@@ -2,6 +2,7 @@
 
 The predictions are fits to trained networks at convergence (SiLU, depth 2, N = 10 and 20 points in 3 dimensions,
 widths 256 and 1024, K = 16 to 256 heads, sigma_b = 0.1 and 1), good to about 0.1; they warn, and correct nothing.
+Notebook 03 holds the ones for Bayesian RND against networks.
 What counts is the load x = N K / P: the equations that the heads put to the P hidden parameters they share.
 """
 
