@@ -51,13 +51,13 @@
 # %% tags=["parameters"]
 width: int = 1024  # units in each hidden layer, n
 networks: int = 2048  # networks of each kind in B1, B2 and B4, each with weights of its own
-joint_networks: int = 768  # networks of each kind in B3, at each time of B3-time and at each noise level of B5
+joint_networks: int = 512  # networks of each kind in B3, at each time of B3-time and at each noise level of B5
 n_points: int = 16  # test points at which variances are compared
 n_joint: int = 8  # of these, how many enter joint laws
 times: list[float] = [0.1, 1.0, 10.0, 100.0]  # training times t of B3-time
 noise: list[float] = [0.1, 0.2, 0.5]  # standard deviations of the observation noise in B5, in the units of y
 crowd_widths: list[int] = [256, 1024]  # widths at which heads share a body
-crowd_heads: list[int] = [1, 4, 16, 64, 128]  # heads on one body, K
+crowd_heads: list[int] = [1, 8, 32, 128]  # heads on one body, K
 crowd: int = 512  # heads in all, spread over crowd / K bodies, but no fewer than crowd_bodies
 crowd_bodies: int = 8  # fewest bodies
 n_train: int = 10  # training points, N
