@@ -2,6 +2,7 @@
 
 The predictions are fits to trained networks at convergence (SiLU, depth 2, N = 10 and 20 points in 3 dimensions,
 widths 256 and 1024, K = 16 to 256 heads, sigma_b = 0.1 and 1), good to about 0.1; they warn, and correct nothing.
+Notebook 03 holds the ones for Bayesian RND against networks.
 What counts is the load x = N K / P: the equations that the heads put to the P hidden parameters they share.
 """
 
@@ -35,9 +36,14 @@ def warn_if_narrow(net: MLP, heads: int, n_samples: int, method: str) -> None:
                 net, heads, f"the spread of its variance over seeds is about {1 + 3.3 * crowding:.2g} times chi-squared"
             )
         return
-    ratio = max(1 / (1 + load), 0.8) if method == "shared" else 1 + load / 4
+    ratio = predicted_ratio(load, method)
     if abs(ratio - 1) > TOLERATED:
         _warn(net, heads, f"the variance is about {ratio:.2g} times the posterior's")
+
+
+def predicted_ratio(load: float, directions: str) -> float:
+    """Variance of Bayesian RND over the posterior's at load `N K / P`, by the rule of `warn_if_narrow`."""
+    return max(1 / (1 + load), 0.8) if directions == "shared" else 1 + load / 4
 
 
 def _warn(net: MLP, heads: int, consequence: str) -> None:

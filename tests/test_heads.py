@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rndlib import MLP, BayesianRND, GradientFlow, datasets, laws
-from rndlib.heads import HeadsWarning, warn_if_narrow
+from rndlib.heads import HeadsWarning, predicted_ratio, warn_if_narrow
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,13 @@ def test_is_silent_where_the_theorems_hold(method, net, heads):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warn_if_narrow(net, heads, 10, method)
+
+
+def test_the_rule_is_one_at_no_load_and_has_a_floor_for_shared_directions():
+    assert predicted_ratio(0.0, "shared") == predicted_ratio(0.0, "independent") == 1
+    assert predicted_ratio(0.1, "shared") == pytest.approx(1 / 1.1)
+    assert predicted_ratio(5.0, "shared") == 0.8
+    assert predicted_ratio(1.0, "independent") == 1.25
 
 
 def test_the_drift_is_there_with_a_crowded_body_and_gone_with_a_body_a_head():

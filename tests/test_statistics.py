@@ -156,6 +156,20 @@ def test_over_points_without_the_half_is_moved_by_log_two():
     np.testing.assert_allclose(printed.low, plain.low + log(2))
 
 
+def test_over_points_of_bayesian_rnd_has_no_half():
+    """The power is against a standard ensemble: on the toy problem its variance is a third of the posterior's."""
+    rng = np.random.default_rng(13)
+    F = _features(16)
+    findings = []
+    for _ in range(100):
+        errors, functions = rng.standard_normal((2, 2048, 12)) @ F.T
+        right, wrong = (statistics.over_points(errors, of, half=False) for of in (functions, functions / sqrt(3)))
+        findings.append((right.finding.value, wrong.finding.value))
+        halved = statistics.over_points(errors, functions)
+        np.testing.assert_allclose(right.estimate, halved.estimate + log(2))
+    _judge("B4", findings)
+
+
 def test_over_times_size_power_and_coverage():
     rng = np.random.default_rng(6)
     F = _features(30)

@@ -6,7 +6,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from rndlib import checks
+from rndlib import backends, checks
+from rndlib.blocks import parallel, split
 from rndlib.estimators.base import Functions, NotFittedError, Prediction, Variances
 from rndlib.estimators.rnd import Distillation
 from rndlib.heads import warn_if_narrow
@@ -99,6 +100,22 @@ class BayesianRND(Distillation):
             return self._functions(params, X, self.dtype) - self._target(bodies, start, X, self.dtype)
 
         return self._fitted.evaluate(values)
+
+    def initial(self, X: ArrayLike) -> tuple[Functions, Functions]:
+        """u_i(x) before training, and g~_i(x), at X (T, in_dim): each (bodies * heads, T), body-major.
+
+        Their difference is the error before training. Needs no `fit`.
+        """
+        X = self._points(X)
+
+        def values(bodies: list[int]) -> np.ndarray:
+            start = draw(self.net, self.heads, self.seed, Role.PREDICTOR, bodies)
+            return np.stack([self._functions(start, X, self.dtype), self._target(bodies, start, X, self.dtype)])
+
+        size = backends.load(self.backend).block_size(self.net, self.heads, len(X))
+        both = np.concatenate(parallel(values, split(self.bodies, size)), axis=1)[:, : self.bodies]
+        predictors, targets = both.reshape(2, -1, len(X))
+        return predictors, targets
 
     def variance(self, X: ArrayLike) -> Variances:
         """Mean squared error over the heads (no half), an estimate of the posterior variance: (T,)."""

@@ -6,6 +6,7 @@ dependent, and nothing here counts them as if they were not.
 
 from rndlib.statistics.agreement import agreement as agreement
 from rndlib.statistics.agreement import calibration as calibration
+from rndlib.statistics.bodies import over_bodies as over_bodies
 from rndlib.statistics.joint_law import joint_law as joint_law
 from rndlib.statistics.kurtosis import excess_kurtosis as excess_kurtosis
 from rndlib.statistics.kurtosis import squared_lengths as squared_lengths

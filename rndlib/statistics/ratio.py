@@ -1,5 +1,7 @@
 """Half the squared RND error against the ensemble variance, as a ratio (claims E3 and E4).
 
+Bayesian RND has no half: its squared error is held against the variance of a Bayesian ensemble as it is (claim B4).
+
 On the log scale the two directions of a miss weigh the same, and the sampling error does not depend on the scale.
 Each network contributes to the log ratio at a point its own influence, q_b / mean(q) - 1 with q_b its squared
 deviation there; means of influences over independent networks give the standard errors and, across points and
@@ -19,7 +21,7 @@ from rndlib.claims import Finding
 
 @dataclass(frozen=True)
 class LogRatio:
-    """log(1/2 E[error^2] / Var[function]) at several points or times, each with its simultaneous interval."""
+    """log(1/2 E[error^2] / Var[function]), or that without the half, at several points or times, with a joint band."""
 
     estimate: Float[np.ndarray, " places"]
     low: Float[np.ndarray, " places"]
@@ -32,7 +34,9 @@ class LogRatio:
         return Finding(max(-low, high), (low, high))
 
 
-def over_points(errors: ArrayLike, functions: ArrayLike, confidence: float = 0.95, seed: int = 0) -> LogRatio:
+def over_points(
+    errors: ArrayLike, functions: ArrayLike, confidence: float = 0.95, seed: int = 0, half: bool = True
+) -> LogRatio:
     """The ratio at each test point, with a band that covers all points at once.
 
     The width of the band is the upper quantile of the largest standardised deviation over the points, among normal
@@ -44,6 +48,7 @@ def over_points(errors: ArrayLike, functions: ArrayLike, confidence: float = 0.9
     functions: `(members, points)`, outputs of independently seeded ensemble members.
     confidence: of the whole band, two-sided.
     seed: of those draws.
+    half: whether the squared error is halved, as that of standard RND is and that of Bayesian RND is not.
 
     Raises
     ------
@@ -53,6 +58,8 @@ def over_points(errors: ArrayLike, functions: ArrayLike, confidence: float = 0.9
     functions = checks.array("functions", functions, None, errors.shape[1])
     tail = 1 - checks.fraction("confidence", confidence)
     rnd, ensemble = _squares(errors, functions)
+    if not half:
+        rnd = 2 * rnd
     influence = np.vstack([(squares / squares.mean(axis=0) - 1) / len(squares) for squares in (rnd, ensemble)])
     cov = influence.T @ influence
     error = np.sqrt(cov.diagonal())
