@@ -49,20 +49,19 @@
 
 # %% tags=["parameters"]
 width: int = 2048  # units in each hidden layer, n, of the predictors
-mean_width: int = 8192  # the same for the one network that estimates the mean
-networks: int = 2048  # bodies of one head in S1
+mean_width: int = 16384  # the same for the one network that estimates the mean
 n_points: int = 8  # test points, p, at which samples are compared jointly
-permutations: int = 999  # in the two-sample test
-heads: int = 4  # heads of a body, K, in S2
-bodies: int = 1024  # bodies of K heads in S2
-pair_width: int = 1024  # as width, for S2
-pair_points: int = 4  # as n_points, for S2
+networks: int = 2048  # bodies of one head, in S1
+heads: int = 4  # heads of each body, K, in S2
+bodies: int = 1024  # such bodies
 many_heads: int = 64  # heads of the one fit that draws functions
-corners: int = 5  # training points that the walk in the figures passes
-noise_std: float = 0.5  # standard deviation of the observation noise in the figure with noise
-crowd: list[int] = [8, 64, 256]  # numbers of heads on one narrow body
-crowd_width: int = 512  # its width
+permutations: int = 999  # in the two-sample test
+corners: int = 3  # training points that the walk in the figures passes
+shown: int = 24  # functions in each panel of the figures
+noise_std: float = 0.5  # standard deviation of the observation noise in the last figure
 times: list[float] = [1.0, 10.0, 100.0, 1000.0]  # training times t at which the law is compared with the posterior
+crowd: list[int] = [8, 64, 256]  # numbers of heads on one narrow body
+narrow: int = 512  # its width
 n_train: int = 10  # training points, N
 data_seed: int = 2  # seed of the training and test points
 seed: int = 0  # seed of the networks
@@ -93,8 +92,8 @@ from rndlib.statistics import (
 )
 from rndlib.tables import aligned
 
-data = datasets.toy(data_seed, n_train=n_train, n_test=max(n_points, pair_points))
-X, y, points = data.X, data.y, data.X_test[:n_points]
+data = datasets.toy(data_seed, n_train=n_train, n_test=n_points)
+X, y, points = data.X, data.y, data.X_test
 net = MLP(3, width=width, depth=depth, activation=activation, sigma_w=sigma_w, sigma_b=sigma_b)
 flow = GradientFlow(rtol=rtol)
 ledger = Ledger()
@@ -109,39 +108,49 @@ mean = BayesianRND(replace(net, width=mean_width), heads=1, seed=seed, solver=fl
 # ## What the samples look like
 #
 # First the picture. The data are the paper's toy problem, $y = x_1 + x_2 + x_3 - 2\,x_1x_2x_3$ at ten points drawn from
-# $\mathcal{N}(0, I_3)$. To draw functions of three inputs over one, walk along straight lines from one training point
-# to the next, and plot over the distance walked. `fit(X, y)` trains one body with $K$ heads on $\mathcal{X}$ and
-# `sample_y` returns mean plus error for as many heads as it is asked for:
+# $\mathcal{N}(0, I_3)$. To draw functions of three inputs over one, walk in straight lines from a training point to a
+# test point, on to the next training point, and so forth, and plot over the distance walked. `fit` trains one body with
+# $K$ heads on $\mathcal{X}$, and `sample_y` returns mean plus error for as many heads as it is asked for:
 
-# %% tags=["beside"]
-walk, distance, at_corners = datasets.walk(X[:corners])
-exact = laws.posterior(net, X, y, walk, full_cov=True)
+# %%
 bayesian = BayesianRND(net, heads=many_heads, seed=seed, solver=flow, mean=mean).fit(X)
-standard = RND(net, heads=many_heads, seed=seed, solver=flow).fit(X)
-shown = min(many_heads, 24)
 
 # %% tags=["figure"]
-draws = np.random.default_rng(seed).multivariate_normal(exact.mean, exact.cov, shown, method="eigh")
+stops = [stop for pair in zip(X[:corners], points, strict=False) for stop in pair][: 2 * corners - 1]
+walk, distance, at_stops = datasets.walk(stops)
+known = (at_stops[::2], y[: len(at_stops[::2])])
+rng = np.random.default_rng(seed)
+
+
+def exact_draws(law):
+    """Functions drawn from a law on the walk, with its mean and standard deviation."""
+    drawn = rng.multivariate_normal(law.mean, law.cov, shown, method="eigh")
+    return figures.Sampled(drawn, law.mean, np.sqrt(law.var))
+
+
+def samples_of(model):
+    """Functions drawn from a fit, with its mean and standard deviation."""
+    return figures.Sampled(model.sample_y(walk, min(shown, many_heads)).T, *model.predict(walk, return_std=True))
+
+
+law = laws.posterior(net, X, y, walk, full_cov=True)
+errors = RND(net, heads=many_heads, seed=seed, solver=flow).fit(X).errors(walk)
+standard = figures.Sampled(mean(walk) + errors[:shown], mean(walk), np.sqrt(np.mean(errors**2, axis=0)))
 fig_functions = figures.functions_on_walk(
     distance,
-    (exact.mean, np.sqrt(exact.var)),
-    (at_corners, y[:corners]),
-    {
-        "exact posterior": figures.Sampled(draws, exact.mean, np.sqrt(exact.var)),
-        "Bayesian RND": figures.Sampled(bayesian.sample_y(walk, shown).T, *bayesian.predict(walk, return_std=True)),
-        "control: standard RND": figures.Sampled(
-            mean(walk) + standard.errors(walk)[:shown], mean(walk), np.sqrt(np.mean(standard.errors(walk) ** 2, axis=0))
-        ),
-    },
+    law,
+    known,
+    {"exact posterior": exact_draws(law), "Bayesian RND": samples_of(bayesian), "control: standard RND": standard},
 )
 figures.save(fig_functions, "fig_functions")
 fig_functions
 
 # %% [markdown]
-# Every function passes through the data, since errors vanish on $\mathcal{X}$. Between the data, those of Bayesian RND
-# fill the band of the posterior like exact draws, and are as smooth. Standard RND errors added to the same mean are
-# wrong by a factor in the standard deviation: they stay in the inner part of the band. They serve as the negative
-# control from here on.
+# Above are the functions, below what is left of them after taking the posterior's mean away. All pass through the data,
+# since errors vanish on $\mathcal{X}$. Between the data, those of Bayesian RND fill the band of the posterior like
+# exact draws, and are as smooth; mean and standard deviation, as `predict` gives them from $K$ errors, are near those
+# of the posterior. Standard RND errors added to the same mean are as smooth, but do not fill the band at most places.
+# They serve as the negative control of S1.
 #
 # ## S1: one sample is a draw from the posterior
 #
@@ -229,47 +238,43 @@ fig_s1
 # with replacement.
 
 # %%
-several = replace(net, width=pair_width)
-few = data.X_test[:pair_points]
-cov = laws.posterior(several, X, y, few, full_cov=True).cov
-errors = BayesianRND(several, heads=heads, bodies=bodies, seed=seed, solver=flow).fit(X).errors(few)
-errors = errors.reshape(bodies, heads, pair_points)
+errors = BayesianRND(net, heads=heads, bodies=bodies, seed=seed, solver=flow).fit(X).errors(points)
+errors = errors.reshape(bodies, heads, n_points)
 replaced = with_replacement(errors, heads, seed=seed)
-_ = ledger.record("S2", *(dependence_of_samples(of, cov, heads) for of in (errors, replaced)))
+_ = ledger.record("S2", *(dependence_of_samples(of, posterior.cov, heads) for of in (errors, replaced)))
 
-one_fit = BayesianRND(several, heads=many_heads, seed=seed, solver=flow, mean=mean).fit(X)
-drawn = one_fit.sample_y(few, many_heads, random_state=seed)
+drawn = bayesian.sample_y(points, many_heads, random_state=seed)
 printed = with_replacement(drawn.T[None], many_heads, seed=seed)[0].T
 _ = ledger.record("S2-draws", repeats(drawn), repeats(printed))
 ledger
 
+# %% [markdown]
+# One dot in the figure is one fit, with two of its samples at one test point. With replacement, one fit in $K$ lies on
+# the diagonal.
+
 # %% tags=["beside"]
-white = {"without": errors / np.sqrt(cov.diagonal()), "with": replaced / np.sqrt(cov.diagonal())}
-for label, at in white.items():
-    print(f"{label} replacement: mean product of two samples {np.mean(at[:, 0] * at[:, 1]):.1f}")
-print(f"closed form with replacement: {1 / heads:.2f}")
-print(
-    f"repeats among {many_heads}: {repeats(printed).value:.0f}, expected {expected_repeats(many_heads, many_heads):.0f}"
-)
-try:
-    one_fit.sample_y(few, many_heads + 1)
-except ValueError as error:
-    print(error)
+two = {"without replacement": errors[:, :2], "with replacement, as printed": replaced[:, :2]}
+two = {label: at / np.sqrt(posterior.var) for label, at in two.items()}
+rows = [[label, f"{np.mean(at[:, 0] * at[:, 1]).round(2) + 0.0:.2g}"] for label, at in two.items()]
+print(aligned(["two samples of a fit", "correlation"], [*rows, ["with replacement, closed form", f"{1 / heads:.2g}"]]))
 
 # %% tags=["figure"]
-fig_s2 = figures.pairs(
-    {
-        "without replacement": white["without"][:, :2, 0],
-        "with replacement, as printed": white["with"][:, :2, 0],
-    }
-)
+fig_s2 = figures.pairs({label: at[:, :, 0] for label, at in two.items()})
 figures.save(fig_s2, "fig_s2")
 fig_s2
 
 # %% [markdown]
-# One dot is one fit, with two of its samples at one test point. With replacement, one fit in $K$ lies on the
-# diagonal.
-#
+# A user has one fit and asks it for samples. Here are as many as it has heads, and one more:
+
+# %% tags=["beside"]
+print(f"repeats among {many_heads} samples, without replacement: {repeats(drawn).value:.0f}")
+print(f"with replacement: {repeats(printed).value:.0f}, expected {expected_repeats(many_heads, many_heads):.0f}")
+try:
+    bayesian.sample_y(points, many_heads + 1)
+except ValueError as refusal:
+    print(refusal)
+
+# %% [markdown]
 # ## With observation noise
 #
 # The paper leaves noise to a footnote: $\Theta_{\mathcal{X}\mathcal{X}} + \sigma_n^2 I$ in place of
@@ -277,17 +282,10 @@ fig_s2
 # (notebook 03 checks the covariance). Samples then no longer pass through the labels:
 
 # %% tags=["figure"]
-noisy_law = laws.posterior(net, X, y, walk, noise_std=noise_std, full_cov=True)
+law = laws.posterior(net, X, y, walk, noise_std=noise_std, full_cov=True)
 noisy = BayesianRND(net, heads=many_heads, noise_std=noise_std, seed=seed, solver=flow).fit(X, y)
-draws = np.random.default_rng(seed).multivariate_normal(noisy_law.mean, noisy_law.cov, shown, method="eigh")
 fig_noise = figures.functions_on_walk(
-    distance,
-    (noisy_law.mean, np.sqrt(noisy_law.var)),
-    (at_corners, y[:corners]),
-    {
-        "exact posterior, noisy labels": figures.Sampled(draws, noisy_law.mean, np.sqrt(noisy_law.var)),
-        "Bayesian RND": figures.Sampled(noisy.sample_y(walk, shown).T, *noisy.predict(walk, return_std=True)),
-    },
+    distance, law, known, {"exact noisy posterior": exact_draws(law), "Bayesian RND": samples_of(noisy)}
 )
 figures.save(fig_noise, "fig_noise")
 fig_noise
@@ -315,13 +313,12 @@ print(aligned(["training time t", "variance over the posterior's, mean over test
 # parameters, $NK/P$; notebook 03 measures it, and the library warns. One narrow body:
 
 # %% tags=["beside"]
-narrow = replace(net, width=crowd_width)
-rows = []
+body, rows = replace(net, width=narrow), []
 for K in crowd:
     with warnings.catch_warnings(action="ignore", category=HeadsWarning):
-        model = BayesianRND(narrow, heads=K, seed=seed, solver=flow, mean=mean).fit(X)
+        model = BayesianRND(body, heads=K, seed=seed, solver=flow, mean=mean).fit(X)
     ratio = np.mean(model.variance(points) / posterior.var)
-    rows.append([str(K), f"{n_train * K / narrow.hidden_parameters:.2g}", f"{ratio:.1f}"])
+    rows.append([str(K), f"{n_train * K / body.hidden_parameters:.2g}", f"{ratio:.1f}"])
 print(aligned(["heads K", "N K / P", "mean squared error over the posterior's variance"], rows))
 
 # %% [markdown]
@@ -331,7 +328,7 @@ print(aligned(["heads K", "N K / P", "mean squared error over the posterior's va
 
 # %% tags=["beside"]
 rows = []
-for n in sorted({crowd_width, width, mean_width}):
+for n in sorted({narrow, width, mean_width}):
     estimate = BayesianRND(replace(net, width=n), heads=1, seed=seed, solver=flow).fit(X, y).predict(points)
     rows.append([str(n), f"{np.sqrt(np.mean(whitened(estimate[None], posterior.mean, posterior.cov) ** 2)):.1g}"])
 print(aligned(["width of the mean network", "shift"], rows))

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from scipy import stats
 
 from rndlib.figures.style import BLACK, BLUE, GREY, LOOKS, RED, Figure, blank, legend_below, style
+from rndlib.laws import Gaussian
 
 
 @dataclass(frozen=True)
@@ -21,37 +22,38 @@ class Sampled:
 
 def functions_on_walk(
     distance: Float[np.ndarray, " places"],
-    posterior: tuple[Float[np.ndarray, " places"], Float[np.ndarray, " places"]],
-    data: tuple[Float[np.ndarray, " corners"], Float[np.ndarray, " corners"]],
+    posterior: Gaussian,
+    data: tuple[Float[np.ndarray, " known"], Float[np.ndarray, " known"]],
     panels: Mapping[str, Sampled],
 ) -> Figure:
-    """Functions along a walk through training points, a panel a source, each on the posterior's band.
+    """Functions along a walk through training points, a column a source, each on the posterior's band.
 
-    distance: walked so far. posterior: its mean and standard deviation. data: where the walk meets training points,
-    and their labels.
+    Below, all are shown less the posterior's mean, so that the band is seen at its own scale.
+
+    distance: walked so far. posterior: its law on the walk. data: where the walk meets training points, and their
+    labels.
     """
-    mean, std = posterior
+    std = np.sqrt(posterior.var)
     with style():
-        fig, axes = blank(1, len(panels), width=3.1 * len(panels) + 0.4, height=3.5, sharex=True, sharey=True)
-        for ax, (title, shown) in zip(axes[0], panels.items(), strict=True):
-            ax.fill_between(
-                distance, mean - 2 * std, mean + 2 * std, color=GREY, alpha=0.3, linewidth=0, label="posterior, 2 sd"
-            )
-            for i, function in enumerate(shown.functions):
-                ax.plot(distance, function, color=BLUE, linewidth=0.7, alpha=0.6, label="drawn" if i == 0 else None)
-            for sign in (-1, 1):
-                ax.plot(
-                    distance,
-                    shown.mean + 2 * sign * shown.std,
-                    color=RED,
-                    linewidth=1.3,
-                    linestyle="--",
-                    label="mean and sd as estimated, 2 sd",
-                )
-            ax.plot(distance, shown.mean, color=RED, linewidth=1.3)
-            ax.plot(*data, color=BLACK, marker="o", linestyle="", label="training data", zorder=5)
-            ax.set(title=title, xlabel="distance along the walk")
-        axes[0, 0].set_ylabel("function value (label units)")
+        fig, axes = blank(2, len(panels), width=3.1 * len(panels) + 0.4, height=5.0, sharex=True, sharey="row")
+        for row, (centre, labels) in zip(axes, ((0 * std, data[1]), (posterior.mean, 0 * data[1])), strict=True):
+            for ax, shown in zip(row, panels.values(), strict=True):
+                low, high = (posterior.mean + 2 * sign * std - centre for sign in (-1, 1))
+                ax.fill_between(distance, low, high, color=GREY, alpha=0.35, linewidth=0, label="posterior, 2 sd")
+                for i, function in enumerate(shown.functions):
+                    label = "functions drawn" if i == 0 else None
+                    ax.plot(distance, function - centre, color=BLUE, linewidth=0.7, alpha=0.6, label=label)
+                ax.plot(distance, shown.mean - centre, color=RED, label="mean used")
+                for sign, label in ((-1, None), (1, "mean and 2 sd as estimated")):
+                    end = shown.mean + 2 * sign * shown.std - centre
+                    ax.plot(distance, end, color=RED, linestyle="--", label=label)
+                ax.plot(data[0], labels, color=BLACK, marker="o", linestyle="", label="training data", zorder=5)
+        for ax, title in zip(axes[0], panels, strict=True):
+            ax.set_title(title)
+        for ax in axes[1]:
+            ax.set_xlabel("distance walked (input units)")
+        axes[0, 0].set_ylabel("function value\n(label units)")
+        axes[1, 0].set_ylabel("less the posterior's mean\n(label units)")
         legend_below(fig, axes)
     return fig
 
@@ -79,7 +81,8 @@ def distances_from_law(
         left.plot(places, stats.chi2.pdf(places, points), color=BLACK, linewidth=1, label="law")
         left.set(xlabel="squared whitened distance from the mean", ylabel="density")
         left.set_title(f"chi-squared, {points} degrees of freedom")
-        right.hist(null, bins=30, color=GREY, alpha=0.6, label="equal laws, by permutation")
+        bins = np.geomspace(null.min(), null.max(), 31)
+        right.hist(null, bins=list(bins), color=GREY, alpha=0.6, label="equal laws, by permutation")
         for (label, at), (colour, _, line) in zip(found.items(), LOOKS, strict=False):
             right.axvline(at, color=colour, linestyle=line, label=label)
         right.set(xscale="log", xlabel="energy statistic $D^2$ against exact draws", ylabel="permutations")
@@ -91,7 +94,7 @@ def distances_from_law(
 def pairs(panels: Mapping[str, Float[np.ndarray, "fits two"]]) -> Figure:
     """Two samples of one fit against each other, one dot a fit, in standard deviations of the posterior."""
     with style():
-        fig, axes = blank(1, len(panels), width=3.1 * len(panels) + 0.4, height=3.4, sharex=True, sharey=True)
+        fig, axes = blank(1, len(panels), width=3.1 * len(panels) + 0.4, height=3.7, sharex=True, sharey=True)
         for ax, (title, at) in zip(axes[0], panels.items(), strict=True):
             ax.scatter(*at.T, s=6, color=BLUE, alpha=0.5, linewidths=0)
             ax.set(title=title, xlabel="first sample", xlim=(-4, 4), ylim=(-4, 4), aspect="equal")
