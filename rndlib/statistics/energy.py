@@ -118,7 +118,7 @@ def energy_test(
     distance = spatial.distance.squareform(spatial.distance.pdist(np.concatenate(parts)))
     first, second = (len(part) for part in parts)
 
-    def squared(one: np.ndarray, two: np.ndarray, axis: int = -1) -> np.ndarray:
+    def squared(one: np.ndarray, two: np.ndarray, axis: int = -1) -> Any:
         """D^2 with `one` and `two` as the numbers of those in either group, one row a permutation."""
         weights = np.zeros((*one.shape[:-1], first + second))
         np.put_along_axis(weights, one.astype(int), 1 / first, axis=axis)
