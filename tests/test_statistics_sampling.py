@@ -66,13 +66,13 @@ def test_energy_between_gaussians_is_that_of_their_draws():
 
 
 def test_energy_in_one_dimension_is_that_of_scipy():
-    """SciPy has D for one dimension; as a statistic of n samples it keeps the diagonal, a mean distance over n."""
+    """SciPy has D for one dimension, between samples: with zeros on the diagonal of |z - z'|, and no interval."""
     rng = np.random.default_rng(2)
     samples, quantiles = 0.5 * rng.standard_normal(1000), stats.norm.ppf((np.arange(100_000) + 0.5) / 100_000)
     found = statistics.energy(samples[:, None], [0.0], [[1.0]], [[0.25]])
     low, high = found.interval or (0.0, 0.0)
     distance = np.abs(samples[:, None] - samples).mean()
-    square = 2 * stats.energy_distance(samples, quantiles) ** 2 / 2 - distance / 999
+    square = stats.energy_distance(samples, quantiles) ** 2 - distance / 999
     unit = statistics.gaussian_energy([[1.0]], [[0.25]])
     assert (low**2 + high**2) / 2 == pytest.approx(square / unit, rel=1e-3)
 

@@ -53,7 +53,7 @@ def dependence(errors: ArrayLike, cov: ArrayLike, likeness: Likeness = "distance
     errors = checks.array("errors", errors, None, None, None)
     bodies, heads, points = errors.shape
     cov = checks.array("cov", cov, points, points)
-    likeness = checks.choice("likeness", likeness, _LIKENESS)
+    checks.choice("likeness", likeness, _LIKENESS)
     confidence = checks.fraction("confidence", confidence)
     if heads < 2 or bodies < 4:
         raise ValueError(f"errors has {bodies} bodies of {heads} heads: give at least four bodies of two heads")

@@ -134,7 +134,7 @@ def energy_test(
         alternative="greater",
         vectorized=True,
         axis=-1,
-        random_state=np.random.default_rng(seed),
+        rng=np.random.default_rng(seed),
     )
 
 
