@@ -152,6 +152,24 @@ fig_functions
 # of the posterior. Standard RND errors added to the same mean are as smooth, but do not fill the band at most places.
 # They serve as the negative control of S1.
 #
+# What functions are good for, and error bars are not, is any question about several points at once. How large is the
+# function at its largest on this walk? Every sample answers it, and the answers have a law of their own:
+
+# %% tags=["beside"]
+drawn = rng.multivariate_normal(law.mean, law.cov, 4000, method="eigh")
+sources = {
+    "exact posterior": drawn,
+    "Bayesian RND": bayesian.sample_y(walk, many_heads).T,
+    "control: standard RND": mean(walk) + plain,
+    "exact error bars, independent over x": law.mean + np.sqrt(law.var) * rng.standard_normal(drawn.shape),
+}
+rows = [
+    [label, str(len(at)), f"{at.max(axis=1).mean():.2f}", f"{at.max(axis=1).std(ddof=1):.2f}"]
+    for label, at in sources.items()
+]
+print(aligned(["largest value on the walk", "samples", "mean", "sd"], rows))
+
+# %% [markdown]
 # ## S1: one sample is a draw from the posterior
 #
 # The claim is about all $x$ jointly, so the samples are compared with the posterior at $p$ test points at once. The
@@ -221,16 +239,6 @@ fig_s1
 # The permutation test asks another question than the margin: can this many networks tell the two laws apart at all? Its
 # null hypothesis is false at every finite width, so that with enough networks it is always rejected; it is shown here
 # for its scale, and no verdict depends on it.
-#
-# What joint draws are good for is any question about several points at once. One is at which of the test points the
-# function is largest. Whoever acts on one sample at a time (Thompson sampling) goes to each point as often as it is the
-# largest under the posterior. These are the frequencies, most frequent point first:
-
-# %% tags=["beside"]
-largest = {label: np.bincount(of.argmax(axis=1), minlength=n_points) / networks for label, of in groups.items()}
-order = np.argsort(-largest["exact draws"], kind="stable")[:4]
-head = ["largest at test point", *(str(point + 1) for point in order)]
-print(aligned(head, [[label, *(f"{share:.2f}" for share in shares[order])] for label, shares in largest.items()]))
 
 # %% [markdown]
 # ## S2: the samples are independent, and there are $K$ of them
