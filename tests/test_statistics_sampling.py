@@ -12,6 +12,7 @@ from scipy import stats
 
 from rndlib import statistics
 from rndlib.claims import CLAIMS
+from rndlib.laws import Gaussian
 
 # Standard RND errors have a third to a half of the posterior's variance in most directions of the toy problem.
 SCALES = np.array([0.3, 0.35, 0.4, 0.5])
@@ -155,7 +156,22 @@ def test_energy_test_size_and_power():
     assert rejected >= 95
 
 
-# Draws from heads
+# Draws
+
+
+def test_exact_draws_have_the_law_even_where_it_is_singular():
+    F = np.vstack([_root()[:, :2], np.zeros((1, 2))])
+    law = Gaussian(np.arange(5.0), np.sum(F**2, axis=1), F @ F.T)
+    drawn = statistics.exact_draws(law, 4000, seed=3)
+    found = statistics.joint_law(drawn[:, :2], law.mean[:2], F[:2] @ F[:2].T)
+    assert found.value < CLAIMS["S1"].tolerance
+    np.testing.assert_allclose(drawn[:, 4], 4, atol=0.01)
+    np.testing.assert_allclose(drawn[:, 2] - 2, (drawn[:, :2] - [0, 1]) @ np.linalg.solve(F[:2].T, F[2]), atol=0.03)
+
+
+def test_exact_draws_need_the_covariance():
+    with pytest.raises(ValueError, match="full_cov=True"):
+        statistics.exact_draws(Gaussian(np.zeros(2), np.ones(2), None), 3)
 
 
 def test_drawing_with_replacement_has_the_closed_forms():

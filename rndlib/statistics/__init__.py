@@ -8,6 +8,7 @@ from rndlib.statistics.agreement import agreement as agreement
 from rndlib.statistics.agreement import calibration as calibration
 from rndlib.statistics.dependence import dependence as dependence
 from rndlib.statistics.draws import dependence_of_samples as dependence_of_samples
+from rndlib.statistics.draws import exact_draws as exact_draws
 from rndlib.statistics.draws import expected_repeats as expected_repeats
 from rndlib.statistics.draws import repeats as repeats
 from rndlib.statistics.draws import with_replacement as with_replacement
