@@ -1,4 +1,4 @@
-"""The synthetic regression problem of the paper's experiments."""
+"""The synthetic regression problem of the paper's experiments, and a walk through its inputs."""
 
 from dataclasses import dataclass
 
@@ -41,3 +41,32 @@ def toy_target(X: ArrayLike) -> Float[np.ndarray, " n_samples"]:
     """
     X = checks.points("X", X, 3)
     return X.sum(axis=1) - 2 * X.prod(axis=1)
+
+
+def walk(
+    corners: ArrayLike, per_leg: int = 50
+) -> tuple[Float[np.ndarray, "places d"], Float[np.ndarray, " places"], Float[np.ndarray, " corners"]]:
+    """Points along straight lines from each corner to the next, to draw a function of many inputs over one.
+
+    Parameters
+    ----------
+    corners: `(corners, in_dim)`, two or more.
+    per_leg: points on the way from one corner to the next, the first of the two included.
+
+    Returns
+    -------
+    The points, the distance walked at each, and the distance walked at each corner.
+
+    Raises
+    ------
+    ValueError: fewer than two corners, or per_leg below 1.
+    """
+    corners = checks.array("corners", corners, None, None)
+    per_leg = checks.whole("per_leg", per_leg, 1)
+    if len(corners) < 2:
+        raise ValueError(f"corners has {len(corners)} row: give at least two")
+    at = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(corners, axis=0), axis=1))])
+    legs = np.arange((len(corners) - 1) * per_leg + 1) / per_leg
+    number = np.arange(len(corners))
+    points = np.stack([np.interp(legs, number, column) for column in corners.T], axis=1)
+    return points, np.interp(legs, number, at), at

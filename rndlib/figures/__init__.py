@@ -14,6 +14,10 @@ from rndlib.figures.kernels import trajectories as trajectories
 from rndlib.figures.laws import covariances as covariances
 from rndlib.figures.laws import ratio_over_points as ratio_over_points
 from rndlib.figures.laws import variance_against_time as variance_against_time
+from rndlib.figures.sampling import Sampled as Sampled
+from rndlib.figures.sampling import distances_from_law as distances_from_law
+from rndlib.figures.sampling import functions_on_walk as functions_on_walk
+from rndlib.figures.sampling import pairs as pairs
 from rndlib.figures.style import Figure as Figure
 from rndlib.figures.style import blank as blank
 from rndlib.figures.style import save as save

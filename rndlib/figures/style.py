@@ -6,7 +6,7 @@ what colour says. Figures are made without pyplot: nothing global is set, and no
 
 from contextlib import AbstractContextManager
 from io import BytesIO
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
@@ -49,7 +49,12 @@ def style() -> AbstractContextManager[None]:
 
 
 def blank(
-    rows: int = 1, columns: int = 1, width: float = 7.0, height: float = 3.2, sharex: bool = False, sharey: bool = False
+    rows: int = 1,
+    columns: int = 1,
+    width: float = 7.0,
+    height: float = 3.2,
+    sharex: bool = False,
+    sharey: bool | Literal["row"] = False,
 ) -> tuple[Figure, np.ndarray]:
     """A figure of `width` by `height` inches, and its axes `(rows, columns)`; call it inside `style()`."""
     fig = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")

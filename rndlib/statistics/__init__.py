@@ -7,6 +7,15 @@ dependent, and nothing here counts them as if they were not.
 from rndlib.statistics.agreement import agreement as agreement
 from rndlib.statistics.agreement import calibration as calibration
 from rndlib.statistics.bodies import over_bodies as over_bodies
+from rndlib.statistics.dependence import dependence as dependence
+from rndlib.statistics.draws import dependence_of_samples as dependence_of_samples
+from rndlib.statistics.draws import exact_draws as exact_draws
+from rndlib.statistics.draws import expected_repeats as expected_repeats
+from rndlib.statistics.draws import repeats as repeats
+from rndlib.statistics.draws import with_replacement as with_replacement
+from rndlib.statistics.energy import energy as energy
+from rndlib.statistics.energy import energy_test as energy_test
+from rndlib.statistics.energy import gaussian_energy as gaussian_energy
 from rndlib.statistics.joint_law import joint_law as joint_law
 from rndlib.statistics.kurtosis import excess_kurtosis as excess_kurtosis
 from rndlib.statistics.kurtosis import squared_lengths as squared_lengths
@@ -22,3 +31,4 @@ from rndlib.statistics.relative import typical as typical
 from rndlib.statistics.seeds import over_seeds as over_seeds
 from rndlib.statistics.trend import rate as rate
 from rndlib.statistics.trend import slope as slope
+from rndlib.statistics.whitening import whitened as whitened

@@ -19,10 +19,11 @@ from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import linalg, stats
+from scipy import stats
 
 from rndlib import checks
 from rndlib.claims import Finding
+from rndlib.statistics.whitening import whitened
 
 
 def joint_law(samples: ArrayLike, mean: ArrayLike, cov: ArrayLike, confidence: float = 0.95) -> Finding:
@@ -45,18 +46,13 @@ def joint_law(samples: ArrayLike, mean: ArrayLike, cov: ArrayLike, confidence: f
     ValueError: shapes disagree, no more networks than there are points, or a covariance that is not positive
         definite.
     """
-    samples = checks.array("samples", samples, None, None)
-    networks, points = samples.shape
-    mean, cov = checks.array("mean", mean, points), checks.array("cov", cov, points, points)
+    white = whitened(samples, mean, cov)
+    networks, points = white.shape
     confidence = checks.fraction("confidence", confidence)
     if networks <= points:
         raise ValueError(f"samples has {networks} networks for {points} points: give more networks or fewer points")
-    try:
-        root = linalg.cholesky(cov, lower=True)
-    except linalg.LinAlgError as error:
-        raise ValueError("cov is not positive definite: leave out training points and near repeats") from error
 
-    phi = _deviations(linalg.solve_triangular(root, (samples - mean).T, lower=True).T)
+    phi = _deviations(white)
     mu, spread = phi.mean(axis=0), np.cov(phi, rowvar=False)
     square = float(mu @ mu - np.trace(spread) / networks)
     noise = 2 * float(np.sum(spread**2)) / networks**2
