@@ -51,10 +51,10 @@ activation: str = "silu"  # silu, relu, erf, gelu or tanh
 depth: int = 2  # affine layers, the paper's L
 sigma_w: float = 1.5  # scale of the weights
 sigma_b: float = 0.1  # scale of the biases
-rtol: float = 0.02  # relative error allowed to the trained functions
+rtol: float = 0.05  # relative error allowed to the trained functions
 crowded_rtol: float = 0.1  # the same, of one body with all the heads
-gd_widths: list[int] = [256, 1024]  # widths for gradient descent
-gd_steps: int = 100  # steps of gradient descent
+gd_widths: list[int] = [512]  # widths for gradient descent
+gd_steps: int = 50  # steps of gradient descent
 
 # %%
 import warnings
@@ -100,10 +100,10 @@ ledger = Ledger()
 # is shown beside it.
 #
 # Functions are evaluated in single precision, which moves them by a few parts in a million, and the solver is allowed
-# a relative error of 2 %, of which it uses a fraction in wide networks; both are below the Monte-Carlo noise of a
-# variance from 512 heads, $\sqrt{2/512} = 6\,\%$. One narrow body with 512 heads bends so strongly on its way that
-# the same accuracy would cost more than all the rest, while its departure from the law is far larger: there, 10 % will
-# do.
+# a relative error of 5 %, of which it uses a fraction: held against solutions fifty times as accurate, variances moved
+# by 1.2 % at most, root mean square over test points, at any of these widths. The Monte-Carlo noise of a variance from
+# 512 heads is $\sqrt{2/512} = 6\,\%$. One narrow body with 512 heads bends so strongly on its way that the same
+# accuracy would cost more than all the rest, while its departure from the law is far larger: there, 10 % will do.
 
 
 # %%
@@ -283,14 +283,14 @@ for i, width in enumerate(widths):
 
 # %% tags=["beside"]
 wide = replace(net, width=widths[-1])
-some_seeds = seeds[:side_seeds]
+few_seeds = seeds[:side_seeds]
 print(f"Bayesian RND on one body of width {wide.width}, variance over the posterior's")
 print(f"{'K':>5}{'NK/P':>8}{'shared psi':>12}{'psi a head':>12}")
 for count in (heads // 64, heads // 8, heads):
     load = n_train * count / wide.hidden_parameters if depth > 1 else 0.0
     ratios = [
         np.mean(
-            measure(partial(bayesian, heads=count, directions=directions), flow, widths[-1:], some_seeds, some[:500])
+            measure(partial(bayesian, heads=count, directions=directions), loose, widths[-1:], few_seeds, some[:500])
             / posterior[:500]
         )
         for directions in ("shared", "independent")
