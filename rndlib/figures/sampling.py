@@ -36,7 +36,8 @@ def functions_on_walk(
     std = np.sqrt(posterior.var)
     with style():
         fig, axes = blank(2, len(panels), width=3.1 * len(panels) + 0.4, height=5.0, sharex=True, sharey="row")
-        for row, (centre, labels) in zip(axes, ((0 * std, data[1]), (posterior.mean, 0 * data[1])), strict=True):
+        for row, centre in zip(axes, (0 * std, posterior.mean), strict=True):
+            labels = data[1] - np.interp(data[0], distance, centre)
             for ax, shown in zip(row, panels.values(), strict=True):
                 low, high = (posterior.mean + 2 * sign * std - centre for sign in (-1, 1))
                 ax.fill_between(distance, low, high, color=GREY, alpha=0.35, linewidth=0, label="posterior, 2 sd")
@@ -95,8 +96,9 @@ def pairs(panels: Mapping[str, Float[np.ndarray, "fits two"]]) -> Figure:
     """Two samples of one fit against each other, one dot a fit, in standard deviations of the posterior."""
     with style():
         fig, axes = blank(1, len(panels), width=3.1 * len(panels) + 0.4, height=3.7, sharex=True, sharey=True)
+        end = np.ceil(max(np.abs(at).max() for at in panels.values()))
         for ax, (title, at) in zip(axes[0], panels.items(), strict=True):
             ax.scatter(*at.T, s=6, color=BLUE, alpha=0.5, linewidths=0)
-            ax.set(title=title, xlabel="first sample", xlim=(-4, 4), ylim=(-4, 4), aspect="equal")
+            ax.set(title=title, xlabel="first sample", xlim=(-end, end), ylim=(-end, end), aspect="equal")
         axes[0, 0].set_ylabel("second sample\n(standard deviations from the mean)")
     return fig
