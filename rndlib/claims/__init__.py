@@ -7,10 +7,10 @@ notebooks' ledgers, the command line, the README) reads this table.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from rndlib.claims import ensembles, experiment
+from rndlib.claims import ensembles, experiment, heads
 from rndlib.claims.claim import Claim as Claim
 from rndlib.claims.claim import Finding as Finding
 
 CLAIMS: Mapping[str, Claim] = MappingProxyType(
-    {claim.id: claim for part in (ensembles, experiment) for claim in part.ROWS}
+    {claim.id: claim for part in (ensembles, heads, experiment) for claim in part.ROWS}
 )

@@ -3,6 +3,10 @@
 from rndlib.figures.experiment import Widths as Widths
 from rndlib.figures.experiment import discrepancy_against_width as discrepancy_against_width
 from rndlib.figures.experiment import scatter_by_width as scatter_by_width
+from rndlib.figures.heads import covariances_of_squares as covariances_of_squares
+from rndlib.figures.heads import crowding as crowding
+from rndlib.figures.heads import heads_against_each_other as heads_against_each_other
+from rndlib.figures.heads import histograms as histograms
 from rndlib.figures.laws import covariances as covariances
 from rndlib.figures.laws import ratio_over_points as ratio_over_points
 from rndlib.figures.laws import variance_against_time as variance_against_time

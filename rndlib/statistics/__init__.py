@@ -6,7 +6,14 @@ dependent, and nothing here counts them as if they were not.
 
 from rndlib.statistics.agreement import agreement as agreement
 from rndlib.statistics.agreement import calibration as calibration
+from rndlib.statistics.dependence import dependence as dependence
+from rndlib.statistics.dependence import mixed as mixed
+from rndlib.statistics.field import covariance_pairs as covariance_pairs
+from rndlib.statistics.field import field_covariance as field_covariance
+from rndlib.statistics.field import spread as spread
 from rndlib.statistics.joint_law import joint_law as joint_law
+from rndlib.statistics.mean_square import distance_between as distance_between
+from rndlib.statistics.mean_square import distance_to_law as distance_to_law
 from rndlib.statistics.monte_carlo import above_floor as above_floor
 from rndlib.statistics.monte_carlo import floor as floor
 from rndlib.statistics.monte_carlo import floor_draws as floor_draws
