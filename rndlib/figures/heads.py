@@ -1,6 +1,6 @@
 """Figures of many heads on one body: dependence, the chi-squared law, the field over x, and crowding."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,20 +10,17 @@ from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 from rndlib.figures.style import BLACK, BLUE, GREY, LOOKS, RED, Figure, blank, legend_below, style
 
 
-def heads_against_each_other(
-    panels: Mapping[str, tuple[Float[np.ndarray, "bodies 2"], str]],
-) -> Figure:
+def heads_against_each_other(panels: Mapping[str, Float[np.ndarray, "bodies 2"]]) -> Figure:
     """Error of the second head against that of the first, a dot a body, at one test point; a panel a kind of network.
 
-    panels: title to the errors, in the law's standard deviations, and a note that is written into the panel.
+    panels: title to the errors, in the law's standard deviations.
     """
     reach = 4.5
     with style():
         fig, axes = blank(1, len(panels), width=2.4 * len(panels), height=2.7, sharex=True, sharey=True)
-        for ax, (title, (errors, note)) in zip(axes[0], panels.items(), strict=True):
+        for ax, (title, errors) in zip(axes[0], panels.items(), strict=True):
             ax.scatter(*errors.T, s=4, color=BLUE, alpha=0.35, linewidths=0, rasterized=True)
             ax.set(title=title, xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
-            ax.text(0.03, 0.97, note, transform=ax.transAxes, va="top", fontsize=7)
         fig.supxlabel("error of the first head (standard deviations of the law)", fontsize=9)
         axes[0, 0].set_ylabel("error of the second head\n(standard deviations of the law)")
     return fig
@@ -32,7 +29,7 @@ def heads_against_each_other(
 def histograms(
     samples: Mapping[str, Float[np.ndarray, " bodies"]], law: tuple[str, Any], wrong: tuple[str, Any], bins: int = 30
 ) -> Figure:
-    """Histogram over bodies of each sample, with the law's density and a wrong one, and below what the law leaves.
+    """Histogram over bodies of each sample, with the law's density and a wrong one.
 
     Parameters
     ----------
@@ -87,18 +84,16 @@ def covariances_of_squares(
 
 
 def crowding(
-    load: Sequence[float],
     mean: Mapping[str, Float[np.ndarray, "cases 4"]],
     spread: Mapping[str, Float[np.ndarray, "cases 4"]],
-    rule: tuple[str, Float[np.ndarray, " load"]],
+    slope: float,
 ) -> Figure:
     """Mean and variance over bodies of 1/2 eps-bar^2, over what the law says, against heads a unit of width.
 
     Parameters
     ----------
-    load: places of the rule's line.
     mean, spread: label to rows of K/n, estimate, and the ends of its interval.
-    rule: label of the line, and its values.
+    slope: c of the rule 1 + c K/n for the variance.
     """
     with style():
         fig, axes = blank(1, 2, width=7.2, height=3.2)
@@ -110,7 +105,9 @@ def crowding(
             ax.axhline(1, color=BLACK, linewidth=0.9, linestyle="--", label="theorem, infinitely wide")
             ax.set(xscale="log", xlabel="heads on a body over its width, K / n", ylabel=f"{what}, over the law's")
         axes[0, 0].set_ylim(0.5, 1.7)
-        axes[0, 1].plot(load, rule[1], color=GREY, label=rule[0])
+        load = np.concatenate([rows[:, 0] for rows in spread.values()])
+        load = np.geomspace(load.min() / 1.5, load.max() * 1.5)
+        axes[0, 1].plot(load, 1 + slope * load, color=GREY, label=f"rule of thumb, 1 + {slope:g} K / n")
         axes[0, 1].set_yscale("log")
         axes[0, 1].yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
         axes[0, 1].yaxis.set_major_formatter(ScalarFormatter())

@@ -10,7 +10,6 @@ from rndlib.statistics.dependence import dependence as dependence
 from rndlib.statistics.dependence import mixed as mixed
 from rndlib.statistics.field import covariance_pairs as covariance_pairs
 from rndlib.statistics.field import field_covariance as field_covariance
-from rndlib.statistics.field import spread as spread
 from rndlib.statistics.joint_law import joint_law as joint_law
 from rndlib.statistics.mean_square import distance_between as distance_between
 from rndlib.statistics.mean_square import distance_to_law as distance_to_law
@@ -22,4 +21,6 @@ from rndlib.statistics.ratio import LogRatio as LogRatio
 from rndlib.statistics.ratio import over_points as over_points
 from rndlib.statistics.ratio import over_times as over_times
 from rndlib.statistics.seeds import over_seeds as over_seeds
+from rndlib.statistics.spread import level as level
+from rndlib.statistics.spread import spread as spread
 from rndlib.statistics.trend import slope as slope

@@ -28,9 +28,7 @@ Likeness = Literal["errors", "squares", "distance"]
 Between = Float[np.ndarray, "bodies bodies"]
 
 
-def dependence(
-    errors: ArrayLike, cov: ArrayLike, likeness: Likeness = "distance", confidence: float = 0.95
-) -> Finding:
+def dependence(errors: ArrayLike, cov: ArrayLike, likeness: Likeness = "distance", confidence: float = 0.95) -> Finding:
     """R between two heads of a body, averaged (in its square) over all pairs of heads.
 
     The estimate of R^2 is the unbiased one of Székely and Rizzo (2014), whose mean is zero for independent heads. Its
@@ -55,7 +53,7 @@ def dependence(
     errors = checks.array("errors", errors, None, None, None)
     bodies, heads, points = errors.shape
     cov = checks.array("cov", cov, points, points)
-    likeness = checks.choice("likeness", likeness, _LIKENESS)
+    checks.choice("likeness", likeness, _LIKENESS)
     confidence = checks.fraction("confidence", confidence)
     if heads < 2 or bodies < 4:
         raise ValueError(f"errors has {bodies} bodies of {heads} heads: give at least four bodies of two heads")
@@ -74,7 +72,9 @@ def dependence(
     return Finding(high, (low, high))
 
 
-def mixed(errors: Float[np.ndarray, "bodies heads points"], correlation: float) -> Float[np.ndarray, "bodies heads points"]:
+def mixed(
+    errors: Float[np.ndarray, "bodies heads points"], correlation: float
+) -> Float[np.ndarray, "bodies heads points"]:
     """The errors with part of head 1 in every other head, as rows of an output layer that share weights would have it.
 
     What comes out is again a set of heads of the same body, by way of one more, fixed output layer: its first row

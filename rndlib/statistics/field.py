@@ -1,11 +1,10 @@
-"""1/2 eps-bar^2 as a field over x: covariances of pairs of test points, and the spread over bodies (claim M3)."""
+"""1/2 eps-bar^2 as a field over x: its covariances at pairs of test points (claim M3)."""
 
-from math import exp, sqrt
+from math import sqrt
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from rndlib import checks
 from rndlib.claims import Finding
@@ -34,15 +33,9 @@ def field_covariance(values: ArrayLike, cov: ArrayLike, dof: int, confidence: fl
     ------
     ValueError: shapes disagree, fewer than two bodies or points, or a variance that is not positive.
     """
-    relative, law = _relative(values, cov, dof)
-    bodies, points = relative.shape
-    if bodies < 2 or points < 2:
-        raise ValueError(f"values has {bodies} bodies at {points} points: give at least two of each")
-    centred = (relative - relative.mean(axis=0)) * sqrt(bodies / (bodies - 1))
-    rows, columns = np.triu_indices(points, 1)
-    expected = law[rows, columns]
-    ends = squared_length(centred[:, rows] * centred[:, columns] - expected, checks.fraction("confidence", confidence))
-    low, high = (sqrt(max(end, 0) / float(expected @ expected)) for end in ends)
+    law, products = _pairs(values, cov, dof)
+    ends = squared_length(products - law, checks.fraction("confidence", confidence))
+    low, high = (sqrt(max(end, 0) / float(law @ law)) for end in ends)
     return Finding(high, (low, high))
 
 
@@ -53,48 +46,24 @@ def covariance_pairs(
 
     In the units and with the arguments of `field_covariance`.
     """
-    relative, law = _relative(values, cov, dof)
-    bodies, points = relative.shape
-    rows, columns = np.triu_indices(points, 1)
-    centred = (relative - relative.mean(axis=0)) * sqrt(bodies / (bodies - 1))
-    products = centred[:, rows] * centred[:, columns]
-    return law[rows, columns], products.mean(axis=0), products.std(axis=0, ddof=1) / sqrt(bodies)
+    law, products = _pairs(values, cov, dof)
+    return law, products.mean(axis=0), products.std(axis=0, ddof=1) / sqrt(len(products))
 
 
-def spread(values: ArrayLike, variance: ArrayLike, dof: int, confidence: float = 0.95) -> tuple[float, float, float]:
-    """Variance of the values over bodies as a multiple of 2 Sigma^2 / dof, averaged over the points, with its interval.
-
-    Parameters
-    ----------
-    values, dof: as in `field_covariance`.
-    variance: `(points,)`, Sigma(x, x).
-    confidence: of the interval, two-sided; normal for the logarithm.
-
-    Returns
-    -------
-    estimate, low, high.
-
-    Raises
-    ------
-    ValueError: shapes disagree, fewer than two bodies, or a variance that is not positive.
-    """
-    variance = checks.array("variance", variance, None)
-    relative, _ = _relative(values, np.diag(variance), dof)
-    bodies = len(relative)
-    if bodies < 2:
-        raise ValueError(f"values has {bodies} body: give at least two")
-    each = np.mean((relative - relative.mean(axis=0)) ** 2, axis=1) * (bodies / (bodies - 1)) * dof / 2
-    estimate = float(each.mean())
-    tail = (1 - checks.fraction("confidence", confidence)) / 2
-    reach = float(stats.norm.isf(tail)) * float(each.std(ddof=1)) / sqrt(bodies) / estimate
-    return estimate, estimate * exp(-reach), estimate * exp(reach)
-
-
-def _relative(values: ArrayLike, cov: ArrayLike, dof: int) -> tuple[np.ndarray, np.ndarray]:
-    """Values over their variance, `(bodies, points)`, and the law of their covariance, `(points, points)`."""
+def _pairs(
+    values: ArrayLike, cov: ArrayLike, dof: int
+) -> tuple[Float[np.ndarray, " pairs"], Float[np.ndarray, "bodies pairs"]]:
+    """The law's covariance of every pair, and each body's product, whose mean is the covariance found (ddof = 1)."""
     values = checks.array("values", values, None, None)
-    cov = checks.array("cov", cov, values.shape[1], values.shape[1])
+    bodies, points = values.shape
+    cov = checks.array("cov", cov, points, points)
     variance = cov.diagonal()
+    if bodies < 2 or points < 2:
+        raise ValueError(f"values has {bodies} bodies at {points} points: give at least two of each")
     if variance.min() <= 0:
         raise ValueError(f"cov has a variance of {variance.min():.3g}: leave out training points")
-    return values / variance, 2 * cov**2 / np.outer(variance, variance) / checks.whole("dof", dof, 1)
+    relative = values / variance
+    centred = (relative - relative.mean(axis=0)) * sqrt(bodies / (bodies - 1))
+    rows, columns = np.triu_indices(points, 1)
+    law = 2 * cov**2 / np.outer(variance, variance) / checks.whole("dof", dof, 1)
+    return law[rows, columns], centred[:, rows] * centred[:, columns]
