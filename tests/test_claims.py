@@ -32,6 +32,7 @@ def test_claims_are_declared_in_full():
     rows = {claim.id: claim.notebook for claim in CLAIMS.values()}
     assert rows == {
         **dict.fromkeys(["E1", "E2", "E3", "E4"], "01_ensemble_equivalence"),
+        **dict.fromkeys(["M1", "M2", "M2-pair", "M3"], "02_multihead_chi_squared"),
         **dict.fromkeys(["N1", "N1-slope", "N2", "N2-slope", "N3"], "05_numerical_analysis"),
     }
     for claim in CLAIMS.values():

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from rndlib.figures.style import BLACK, BLUE, GREY, LOOKS, RED, Figure, blank, legend_below, style
 
@@ -27,7 +27,7 @@ def heads_against_each_other(panels: Mapping[str, Float[np.ndarray, "bodies 2"]]
 
 
 def histograms(
-    samples: Mapping[str, Float[np.ndarray, " bodies"]], law: tuple[str, Any], wrong: tuple[str, Any], bins: int = 30
+    samples: Mapping[str, Float[np.ndarray, " bodies"]], law: tuple[str, Any], wrong: tuple[str, Any], bins: int = 20
 ) -> Figure:
     """Histogram over bodies of each sample, with the law's density and a wrong one.
 
@@ -35,11 +35,11 @@ def histograms(
     ----------
     samples: title to values at one test point over their variance Sigma(x, x).
     law, wrong: label and frozen SciPy distribution of such values.
-    bins: of equal probability under the law, so that every bar has the same relative error.
+    bins: how many, up to where the law leaves 2 %; values beyond are not drawn.
     """
-    edges = law[1].ppf(np.linspace(0, 1, bins + 1))
-    edges[-1] = max(law[1].ppf(1 - 0.2 / bins), edges[-2] * 1.05)
+    edges = np.linspace(0, law[1].isf(0.02), bins + 1)
     grid = np.linspace(0, edges[-1], 400)[1:]
+    top = np.max(np.diff(law[1].cdf(edges))) / edges[1]  # finite where a density is not
     with style():
         fig, axes = blank(1, len(samples), width=3.5 * len(samples), height=3.2, sharex=True, sharey=True)
         for ax, (title, values) in zip(axes[0], samples.items(), strict=True):
@@ -51,15 +51,10 @@ def histograms(
             ax.errorbar(middle, density, bars, color=BLACK, linestyle="", linewidth=0.8)
             for (label, density_of), colour, line in ((law, BLUE, "-"), (wrong, RED, "--")):
                 ax.plot(grid, density_of.pdf(grid), color=colour, linestyle=line, label=label)
-            ax.set(title=title, xlabel="value over the law's variance", ylim=(0, 1.6 * _highest(law[1], edges)))
+            ax.set(title=title, xlabel="value over the law's variance", ylim=(0, 1.5 * top))
         axes[0, 0].set_ylabel("density over seeds")
         legend_below(fig, axes)
     return fig
-
-
-def _highest(law: Any, edges: Float[np.ndarray, " edges"]) -> float:
-    """Largest mean density of the law in a bin: finite where the density itself is not."""
-    return float(np.max(np.diff(law.cdf(edges)) / np.diff(edges)))
 
 
 def covariances_of_squares(
@@ -109,8 +104,9 @@ def crowding(
         load = np.geomspace(load.min() / 1.5, load.max() * 1.5)
         axes[0, 1].plot(load, 1 + slope * load, color=GREY, label=f"rule of thumb, 1 + {slope:g} K / n")
         axes[0, 1].set_yscale("log")
-        axes[0, 1].yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
-        axes[0, 1].yaxis.set_major_formatter(ScalarFormatter())
-        axes[0, 1].yaxis.set_minor_formatter(NullFormatter())
+        for axis in (axes[0, 0].xaxis, axes[0, 1].xaxis, axes[0, 1].yaxis):
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axis.set_minor_formatter(NullFormatter())
         legend_below(fig, axes)
     return fig
