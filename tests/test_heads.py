@@ -5,8 +5,9 @@ import warnings
 import numpy as np
 import pytest
 
-from rndlib import MLP, BayesianRND, GradientFlow, datasets, laws
-from rndlib.heads import HeadsWarning, predicted_ratio, warn_if_narrow
+from rndlib import MLP, RND, BayesianRND, GradientFlow, datasets, laws
+from rndlib.heads import CROWDING, HeadsWarning, predicted_ratio, warn_if_narrow
+from rndlib.statistics import level, spread
 
 
 @pytest.mark.parametrize(
@@ -57,3 +58,26 @@ def test_the_drift_is_there_with_a_crowded_body_and_gone_with_a_body_a_head():
         crowded = ratio(64, 4)
     assert abs(crowded - 0.8) < 0.12
     assert abs(ratio(1, 256) - 1) < 0.12
+
+
+def test_standard_rnd_keeps_its_mean_and_scatters_more():
+    """32 heads on 64 units. The rule for the excess is good to a factor of 3; 40 bodies know the variance to a third.
+
+    The mean of as many bodies is known to 0.05, and is within a tenth by the rule.
+    """
+    heads, bodies = 32, 40
+    data = datasets.toy(2, n_test=50)
+    net = MLP(3, width=64)
+    variance = laws.ensemble(net, data.X, data.y, data.X_test).var
+    model = RND(net, heads, bodies, solver=GradientFlow(rtol=5e-2))
+    with pytest.warns(HeadsWarning, match="spread"):
+        errors = model.fit(data.X).errors(data.X_test).reshape(bodies, heads, -1)
+    squares = np.mean(errors**2, axis=1) / 2
+    _, low, high = level(squares, variance)
+    assert low < 1.1
+    assert high > 0.9
+    _, low, high = spread(squares, variance, heads)
+    excess = CROWDING * heads / net.width
+    assert low > 1
+    assert low < 1 + 3 * excess
+    assert high > 1 + excess / 3

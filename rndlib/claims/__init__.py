@@ -7,14 +7,14 @@ notebooks' ledgers, the command line, the README) reads this table.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from rndlib.claims import bayesian, ensembles, experiment, preliminaries, sampling
+from rndlib.claims import bayesian, ensembles, experiment, heads, preliminaries, sampling
 from rndlib.claims.claim import Claim as Claim
 from rndlib.claims.claim import Finding as Finding
 
 CLAIMS: Mapping[str, Claim] = MappingProxyType(
     {
         claim.id: claim
-        for part in (preliminaries, ensembles, bayesian, sampling, experiment)
+        for part in (preliminaries, ensembles, heads, bayesian, sampling, experiment)
         for claim in part.ROWS
     }
 )

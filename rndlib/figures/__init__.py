@@ -7,6 +7,10 @@ from rndlib.figures.bayesian import variance_against_noise as variance_against_n
 from rndlib.figures.experiment import Widths as Widths
 from rndlib.figures.experiment import discrepancy_against_width as discrepancy_against_width
 from rndlib.figures.experiment import scatter_by_width as scatter_by_width
+from rndlib.figures.heads import covariances_of_squares as covariances_of_squares
+from rndlib.figures.heads import crowding as crowding
+from rndlib.figures.heads import heads_against_each_other as heads_against_each_other
+from rndlib.figures.heads import histograms as histograms
 from rndlib.figures.kernels import errors_against as errors_against
 from rndlib.figures.kernels import lengths as lengths
 from rndlib.figures.kernels import matrices as matrices

@@ -6,23 +6,19 @@ whitened mean and covariance are m and S lie at the distance
     delta^2 = |m|^2 + 1/2 ||S - I||_F^2,
 
 to second order twice the Kullback-Leibler divergence from the law, in whatever basis the outputs are given. It is
-the squared length of the mean of one vector a network, phi = (w, (w w^T - I) with its diagonal over sqrt 2), so with
-n networks and C the covariance of phi
-
-    E |mean phi|^2 = delta^2 + tr C / n,   Var |mean phi|^2 = 4 mu^T C mu / n + 2 tr C^2 / n^2
-
-for mu = E phi. Under the law C = I, and n |mean phi|^2 is chi-squared with p + p (p + 1) / 2 degrees of freedom; off
-the law, where C grows with S, taking C from the networks keeps the confidence ends honest.
+the squared length of the mean of one vector a network, phi = (w, (w w^T - I) with its diagonal over sqrt 2), whose
+interval is that of `rndlib.statistics.length`. Under the law phi has covariance I, and the squared length times the
+number of networks is chi-squared with p + p (p + 1) / 2 degrees of freedom.
 """
 
 from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from rndlib import checks
 from rndlib.claims import Finding
+from rndlib.statistics.length import squared_length
 from rndlib.statistics.whitening import whitened
 
 
@@ -53,13 +49,7 @@ def joint_law(samples: ArrayLike, mean: ArrayLike, cov: ArrayLike, confidence: f
         raise ValueError(f"samples has {networks} networks for {points} points: give more networks or fewer points")
 
     phi = _deviations(white)
-    mu, spread = phi.mean(axis=0), np.cov(phi, rowvar=False)
-    square = float(mu @ mu - np.trace(spread) / networks)
-    noise = 2 * float(np.sum(spread**2)) / networks**2
-    # mu carries noise too, which adds 4 tr C^2 / n^2 to its quadratic form; the variance is never below the law's.
-    error = sqrt(max(4 * float(mu @ spread @ mu) / networks - noise, noise))
-    reach = float(stats.norm.ppf(confidence)) * error
-    low, high = (sqrt(max(end, 0) / points) for end in (square - reach, square + reach))
+    low, high = (sqrt(max(end, 0) / points) for end in squared_length(phi, confidence))
     return Finding(high, (low, high))
 
 

@@ -1,0 +1,219 @@
+"""Statistics of many heads, against exact draws of the Gaussian laws and wrong ones.
+
+As in `test_statistics.py`: a check at its claim's tolerance may fail on a true claim at most once in 100 runs, and
+accept its negative control at most once in 100. The sizes are those of the notebook's `calibrate` profile.
+"""
+
+from math import sqrt
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rndlib import laws, statistics
+from rndlib.claims import CLAIMS
+
+HEADS, POINTS, BODIES = 2, 32, 400
+
+
+def _cov(points: int) -> np.ndarray:
+    """A covariance between far points and neighbours, of about the dependence that the toy problem has."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((points, 3))
+    near = np.exp(-np.sum((x[:, None] - x[None]) ** 2, axis=-1) / 4)
+    scale = rng.uniform(0.1, 1, points)
+    return near * np.outer(scale, scale) + 1e-6 * np.eye(points)
+
+
+COV = _cov(POINTS)
+ROOT = np.linalg.cholesky(COV)
+LAW, WRONG = laws.mean_square(COV.diagonal(), HEADS), laws.mean_square(COV.diagonal(), HEADS - 1)
+
+
+def _errors(rng: np.random.Generator, bodies: int = BODIES) -> np.ndarray:
+    return sqrt(2) * rng.standard_normal((bodies, HEADS, POINTS)) @ ROOT.T
+
+
+def _squares(rng: np.random.Generator, bodies: int = BODIES) -> np.ndarray:
+    return np.mean(_errors(rng, bodies) ** 2, axis=1) / 2
+
+
+def _most(runs: int, rate: float) -> int:
+    """More than so many hits have a probability below 1e-4 where one has the probability `rate`."""
+    return int(stats.binom.ppf(1 - 1e-4, runs, rate))
+
+
+def _judge(claim: str, findings: list[tuple[float, float]]) -> None:
+    tolerance = CLAIMS[claim].tolerance
+    assert sum(value > tolerance for value, _ in findings) <= _most(len(findings), 0.01)
+    assert sum(control <= tolerance for _, control in findings) <= _most(len(findings), 0.01)
+
+
+# Independence of heads
+
+
+@pytest.mark.parametrize("likeness", ["errors", "squares", "distance"])
+def test_dependence_is_that_of_gaussian_pairs(likeness):
+    """rho for errors, rho^2 for squares; distance correlation of one-dimensional pairs in closed form (Székely et al.).
+
+    4000 bodies know a correlation to 0.016, and the three are no more than doubled by their own errors.
+    """
+    rho = 0.6
+    rng = np.random.default_rng(0)
+    errors = statistics.mixed(rng.standard_normal((4000, 2, 1)), rho)
+    arc = rho * np.arcsin(rho) + sqrt(1 - rho**2) - rho * np.arcsin(rho / 2) - sqrt(4 - rho**2) + 1
+    expected = {"errors": rho, "squares": rho**2, "distance": sqrt(arc / (1 + np.pi / 3 - sqrt(3)))}[likeness]
+    found = statistics.dependence(errors, np.eye(1), likeness)
+    low, high = found.interval or (0, 0)
+    assert low < expected + 0.03
+    assert high > expected - 0.03
+    assert high - low < 0.15
+
+
+def test_independent_heads_pass_and_a_shared_row_does_not():
+    rng = np.random.default_rng(1)
+    joint, findings = 2 * COV[:4, :4], []
+    for _ in range(40):
+        heads = _errors(rng, 300)[:, :, :4]
+        pair = [
+            max(statistics.dependence(sample, joint, by).value for by in ("errors", "squares", "distance"))
+            for sample in (heads, statistics.mixed(heads, 0.5))
+        ]
+        findings.append((pair[0], pair[1]))
+    _judge("M1", findings)
+
+
+def test_dependence_without_correlation_is_seen():
+    """Heads that share only their scale: squares and distances see it, errors do not."""
+    rng = np.random.default_rng(2)
+    scale = np.exp(0.6 * rng.standard_normal((600, 1, 1)))
+    errors = rng.standard_normal((600, 2, 3)) * scale
+    lows = {}
+    for by in ("errors", "squares", "distance"):
+        found = statistics.dependence(errors, np.eye(3), by)
+        lows[by] = (found.interval or (0, 0))[0]
+    assert lows["errors"] < 0.05
+    assert lows["squares"] > 0.1
+    assert lows["distance"] > 0.05
+
+
+def test_mixing_keeps_the_first_head_and_the_variances():
+    errors = np.random.default_rng(3).standard_normal((20_000, 3, 2))
+    shared = statistics.mixed(errors, 0.5)
+    np.testing.assert_array_equal(shared[:, 0], errors[:, 0])
+    cov = np.cov(shared[:, :, 0].T)
+    np.testing.assert_allclose(cov, [[1, 0.5, 0.5], [0.5, 1, 0.25], [0.5, 0.25, 1]], atol=0.05)  # five errors of 0.01
+
+
+# The chi-squared law
+
+
+def test_distance_is_that_of_cramer_and_von_mises():
+    """Without the correction for noise, it is SciPy's statistic over the number of bodies, but for the grid."""
+    values = _squares(np.random.default_rng(4))[:, :1]
+    law = laws.mean_square(COV.diagonal()[:1], HEADS)
+    raw = float(stats.cramervonmises(values[:, 0], lambda v: law.cdf(v[:, None])[:, 0]).statistic) / BODIES
+    below = (law.cdf(values) <= (np.arange(32) + 0.5) / 32).mean(axis=0)
+    assert float(np.mean((below - (np.arange(32) + 0.5) / 32) ** 2)) == pytest.approx(raw, abs=0.2 / 32 / sqrt(BODIES))
+    # The unbiased square is less by what the law's noise adds on average, 1/6 over the number of bodies.
+    low, high = statistics.distance_to_law(values, law).interval or (0, 0)
+    assert low**2 <= max(raw - 1 / 6 / BODIES, 0) + 2e-4
+    assert high**2 >= raw - 1 / 6 / BODIES - 2e-4
+
+
+def test_the_law_passes_and_one_degree_of_freedom_less_does_not():
+    rng = np.random.default_rng(5)
+    values = [_squares(rng) for _ in range(60)]
+    _judge("M2", [tuple(statistics.distance_to_law(v, law).value for law in (LAW, WRONG)) for v in values])  # pyright: ignore[reportArgumentType]
+
+
+def test_distances_of_other_laws_are_covered():
+    """The true distance is that of the probabilities; either end may miss it 5 times in 100."""
+    rng = np.random.default_rng(6)
+    levels = (np.arange(2000) + 0.5) / 2000
+    scaled = sqrt(np.mean((LAW.cdf(1.2 * LAW.ppf(levels[:, None])) - levels[:, None]) ** 2))
+    runs, below, above = 120, 0, 0
+    for _ in range(runs):
+        low, high = statistics.distance_to_law(_squares(rng, 300) / 1.2, LAW).interval or (0, 0)
+        below, above = below + (high < scaled), above + (low > scaled)
+    assert below <= _most(runs, 0.05)
+    assert above <= _most(runs, 0.05)
+
+
+def test_ensembles_of_one_more_member_pass_and_of_as_many_do_not():
+    rng = np.random.default_rng(7)
+    findings = []
+    for _ in range(60):
+        members = rng.standard_normal((BODIES, HEADS + 1, POINTS)) @ ROOT.T
+        pair = [
+            statistics.distance_between(_squares(rng), members[:, :count].var(axis=1, ddof=1), LAW).value
+            for count in (HEADS + 1, HEADS)
+        ]
+        findings.append((pair[0], pair[1]))
+    _judge("M2-pair", findings)
+
+
+# The field
+
+
+def test_the_field_passes_and_independence_over_x_does_not():
+    rng = np.random.default_rng(8)
+    findings = []
+    for _ in range(60):
+        values = _squares(rng)
+        fields = values, rng.permuted(values, axis=0)
+        pair = [statistics.field_covariance(field, COV, HEADS).value for field in fields]
+        findings.append((pair[0], pair[1]))
+    _judge("M3", findings)
+
+
+def test_pairs_are_numpys_covariances():
+    values = _squares(np.random.default_rng(9))[:, :5]
+    law, found, error = statistics.covariance_pairs(values, COV[:5, :5], HEADS)
+    variance = COV.diagonal()[:5]
+    upper = np.triu_indices(5, 1)
+    units = np.outer(variance, variance)[upper]
+    np.testing.assert_allclose(found, np.cov(values.T)[upper] / units)
+    np.testing.assert_allclose(law, COV[:5, :5][upper] ** 2 / units)
+    assert np.all(np.abs(found - law) < 5 * error)
+
+
+# Heads against width
+
+
+def test_level_and_spread_are_what_was_put_in():
+    """At 2000 bodies and 32 points both are known to a few per cent; 1.1 and 1.44 are far outside."""
+    values = _squares(np.random.default_rng(10), 2000)
+    for scale in (1.0, 1.2):
+        for (_, low, high), expected in (
+            (statistics.level(scale * values, COV.diagonal()), scale),
+            (statistics.spread(scale * values, COV.diagonal(), HEADS), scale**2),
+        ):
+            assert low - 0.03 < expected < high + 0.03
+            assert high - low < 0.25
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda v: statistics.dependence(v, COV), "errors"),
+        (lambda v: statistics.dependence(np.ones((3, 2, 1)), np.eye(1)), "four bodies"),
+        (lambda v: statistics.dependence(np.ones((9, 1, 1)), np.eye(1)), "two heads"),
+        (lambda v: statistics.dependence(np.ones((9, 2, 2)), np.ones((2, 2))), "positive definite"),
+        (lambda v: statistics.distance_to_law(v[:1], LAW), "at least two"),
+        (lambda v: statistics.distance_to_law(v[:, :3], LAW), r"law\.ppf"),
+        (lambda v: statistics.distance_between(v, v[:9], LAW), "second"),
+        (lambda v: statistics.field_covariance(v[:, :1], COV[:1, :1], HEADS), "at least two"),
+        (lambda v: statistics.field_covariance(v, 0 * COV, HEADS), "leave out training points"),
+        (lambda v: statistics.field_covariance(v, COV, 0), "dof"),
+        (lambda v: statistics.level(v[:1], COV.diagonal()), "at least two"),
+        (lambda v: statistics.spread(v, 0 * COV.diagonal(), HEADS), "leave out training points"),
+        (lambda v: statistics.spread(0 * v, COV.diagonal(), HEADS), "the same for all bodies"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(np.ones((10, POINTS)))
