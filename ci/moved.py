@@ -30,15 +30,12 @@ def moved(stored: Mapping[str, Any], verdicts: list[Verdict]) -> Iterator[str]:
             yield f"{verdict.id} does not hold: {verdict.value:g}, its control {verdict.control_value:g}"
         allowed = ALLOWED * abs(verdict.tolerance)
         row = stored[verdict.id]
-        for name, now, then in (
-            ("value", verdict.value, row["value"]),
-            ("low end", verdict.interval and verdict.interval[0], row["interval"] and row["interval"][0]),
-            ("high end", verdict.interval and verdict.interval[1], row["interval"] and row["interval"][1]),
-            # A control lies anywhere above the tolerance, and is as uncertain as it is large.
-            ("control", verdict.control_value, row["control"]),
-        ):
-            room = max(allowed, ALLOWED * abs(then)) if name == "control" and then is not None else allowed
-            if (now is None) != (then is None) or (now is not None and abs(now - then) > room):
+        ends = list(zip(("low end", "high end"), verdict.interval or (), row["interval"] or (), strict=False))
+        # A control lies anywhere above the tolerance, and is as uncertain as it is large.
+        control = ("control", verdict.control_value, row["control"])
+        for name, now, then in [("value", verdict.value, row["value"]), *ends, control]:
+            room = max(allowed, ALLOWED * abs(then)) if name == "control" else allowed
+            if abs(now - then) > room:
                 yield f"{verdict.id}: {name} {now}, stored {then}, may move by {room:.2g}"
 
 

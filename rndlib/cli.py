@@ -35,6 +35,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     listing = commands.add_parser("list", help="the notebooks, with their parameters")
+    listing.add_argument(
+        "--claims", action="store_true", help="the claims, with their tolerances and controls, instead"
+    )
     listing.set_defaults(command=_list)
 
     running = commands.add_parser("run", help="execute a notebook into results/NAME/")
@@ -71,6 +74,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _list(asked: argparse.Namespace) -> int:
+    if asked.claims:
+        print(reports.declared())
+        return 0
     for name in notebooks.names():
         notebook = notebooks.find(name)
         print(f"{name}: {notebook.title}")

@@ -18,6 +18,18 @@ def rows(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
     return [{key: getattr(verdict, key) for key in KEYS} for verdict in verdicts]
 
 
+def declared() -> str:
+    """The claims as declared, an aligned Markdown table."""
+    head = ["id", "statement", "in the paper", "kind", "tolerance", "negative control", "notebook"]
+    return aligned(
+        head,
+        (
+            [c.id, c.statement, c.source, c.kind, ledger.rounded(c.tolerance), c.control, c.notebook[:2]]
+            for c in CLAIMS.values()
+        ),
+    )
+
+
 def unsettled(results: Iterable[Result]) -> list[str]:
     """What keeps the results from holding, a line each: claims that fail, declared ones without a verdict, or none."""
     lines: list[str] = []

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import asdict, fields
 from math import inf, nan
+from pathlib import Path
 
 import pytest
 
@@ -179,3 +180,9 @@ def test_the_ledger_is_light():
 
 def test_verdict_fields_are_those_of_the_file():
     assert set(asdict(_ledger().verdicts[0])) == {field.name for field in fields(Verdict)}
+
+
+def test_the_readme_shows_the_claims_as_declared():
+    from rndlib.reports import declared
+
+    assert declared() in (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
