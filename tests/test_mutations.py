@@ -42,7 +42,7 @@ KERNELS, CHI2, ENSEMBLES, TARGET, SAMPLES, EXPERIMENT = (
     "05_numerical_analysis",
 )
 MISTAKES = [
-    Mistake("the half of Eq. 2 is missing", "estimators/rnd.py", "0.5 * np.mean(", "np.mean(", CHI2, "M2"),
+    Mistake("the half of Eq. 2 is missing", "estimators/rnd.py", "_scale = 0.5", "_scale = 1.0", CHI2, "M2"),
     Mistake(
         "kappa-dot of the layer above",
         "kernels.py",
@@ -71,15 +71,23 @@ MISTAKES = [
         "B1 B2 B3",
     ),
     Mistake(
-        "the Bayesian target is taken at a target's own parameters",
-        "estimators/bayesian_rnd.py",
-        "return self._tangents(bodies, start, X,",
-        "start = draw(self.net, self.heads, self.seed, Role.TARGET, bodies)\n"
-        "        return self._tangents(bodies, start, X,",
+        "the Bayesian target is taken at its own psi",
+        "estimators/base.py",
+        "return backend.tangents(self.net, start, draw_directions(self.net, self.seed, bodies, None), X, dtype)",
+        "psi = draw_directions(self.net, self.seed, bodies, None)\n"
+        "            return backend.tangents(self.net, [*psi, start[-1]], psi, X, dtype)",
         TARGET,
-        "B2 B3",
+        "B1 B2 B3",
     ),
-    Mistake("K for K + 1", "estimators/ensembles.py", "X).var(axis=0, ddof=1)", "X).var(axis=0)", CHI2, "M2"),
+    Mistake(
+        "psi is the predictor's own parameters",
+        "estimators/base.py",
+        "draw_directions(self.net, self.seed, bodies, None), X",
+        "start[:-1], X",
+        TARGET,
+        "B1 B2 B3",
+    ),
+    Mistake("K for K + 1", "estimators/ensembles.py", ".var(axis=1, ddof=1)", ".var(axis=1)", CHI2, "M2"),
     Mistake(
         "noise without the pull to the start",
         "training.py",
@@ -95,12 +103,12 @@ MISTAKES = [
     ),
     Mistake("the target is added", "estimators/rnd.py", "- self._target(", "+ self._target(", ENSEMBLES, "E2 E3"),
     Mistake(
-        "a slope that is not the activation's",
+        "another activation in networks than in kernels",
         "backends/jax/linearise.py",
-        "return z * s, s * (1 + z * (1 - s))",
-        "return z * s, s",
+        "    s = 1 / (1 + jnp.exp(-z))\n    return z * s, s * (1 + z * (1 - s))",
+        "    s = 1 / (1 + jnp.exp(-1.7 * z))\n    return z * s, s * (1 + 1.7 * z * (1 - s))",
         KERNELS,
-        "P2 P3 P4",
+        "P4",
     ),
     Mistake(
         "sigma_b is not applied",
@@ -111,12 +119,12 @@ MISTAKES = [
         "P1 P5",
     ),
     Mistake(
-        "sigma_w is not applied",
-        "backends/jax/linearise.py",
-        "scaled = net.sigma_w / sqrt(w.shape[1]) * w",
-        "scaled = w / sqrt(w.shape[1])",
+        "weights of another scale",
+        "weights.py",
+        "            generator.standard_normal(out=w[index])\n",
+        "            generator.standard_normal(out=w[index])\n            w[index] *= 1.2\n",
         KERNELS,
-        "P1 P2",
+        "P1 P2 P5",
     ),
     Mistake("the RND error has one prior", "laws.py", "priors=2)", "priors=1)", ENSEMBLES, "E2"),
     Mistake(
@@ -144,7 +152,7 @@ MISTAKES = [
         KERNELS,
         "P4",
     ),
-    Mistake("degrees of freedom K - 1", "laws.py", "stats.chi2(dof, ", "stats.chi2(dof - 1, ", CHI2, "M2"),
+    Mistake("degrees of freedom K + 1", "laws.py", "stats.chi2(dof, ", "stats.chi2(dof + 1, ", CHI2, "M2"),
     Mistake(
         "two heads share their weights",
         "weights.py",
@@ -176,7 +184,7 @@ MISTAKES = [
         ".permutation(available)[:n_samples]",
         ".integers(available, size=n_samples)",
         SAMPLES,
-        "S2",
+        "S2-draws",
     ),
     Mistake(
         "samples without the mean",

@@ -12,10 +12,19 @@ from rndlib.weights import Params, Role, draw_directions
 
 Functions = Float[np.ndarray, "outputs t"]
 Variances = Float[np.ndarray, " t"]
+GroupVariances = Float[np.ndarray, "groups t"]
 Prediction = Variances | tuple[Variances, Variances]
 
 DIRECTIONS_BYTES = 2**28
 """With a direction a head, as many heads are evaluated at a time as keep their directions within this."""
+
+
+def parts(name: str, count: int, of: str, total: int) -> int:
+    """The size of each of `count` equal parts of `total`; ValueError naming both where it does not divide."""
+    count = checks.whole(name, count, at_least=1)
+    if total % count:
+        raise ValueError(f"{name} = {count}: give a divisor of {of} = {total}")
+    return total // count
 
 
 class NotFittedError(RuntimeError):

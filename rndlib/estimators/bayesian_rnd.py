@@ -43,6 +43,8 @@ class BayesianRND(Distillation):
     ValueError: an argument is of the wrong type or out of range.
     """
 
+    _scale = 1.0  # no half: the error is a draw from the posterior itself
+
     def __init__(
         self,
         net: MLP,
@@ -116,10 +118,6 @@ class BayesianRND(Distillation):
         both = np.concatenate(parallel(values, split(self.bodies, size)), axis=1)[:, : self.bodies]
         predictors, targets = both.reshape(2, -1, len(X))
         return predictors, targets
-
-    def variance(self, X: ArrayLike) -> Variances:
-        """Mean squared error over the heads (no half), an estimate of the posterior variance: (T,)."""
-        return np.mean(self.errors(X) ** 2, axis=0)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
         """Mean estimate at X (T, in_dim): (T,); with `return_std` also the posterior standard deviation.

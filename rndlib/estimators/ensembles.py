@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.estimators.base import Estimator, Functions, Prediction, Variances
+from rndlib.estimators.base import Estimator, Functions, GroupVariances, Prediction, Variances, parts
 from rndlib.network import MLP
 from rndlib.solvers import Solver
 from rndlib.weights import Params, Role, draw
@@ -28,8 +28,23 @@ class _Ensemble(Estimator):
         ------
         ValueError: fewer than two members.
         """
+        return self.variances(X, 1)[0]
+
+    def variances(self, X: ArrayLike, groups: int) -> GroupVariances:
+        """`variance` of each of so many groups of members, as of smaller ensembles of their own: (groups, T).
+
+        Raises
+        ------
+        ValueError: members do not divide into that many groups of two or more.
+        """
         self._need_two()
-        return self.functions(X).var(axis=0, ddof=1)
+        size = parts("groups", groups, "members", self.members)
+        if size < 2:
+            raise ValueError(
+                f"groups = {groups}: a sample variance needs at least 2 of the {self.members} members each"
+            )
+        functions = self.functions(X)
+        return functions.reshape(groups, size, -1).var(axis=1, ddof=1)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
         """Mean over the members at X (T, in_dim): (T,); with `return_std` also the sample standard deviation."""

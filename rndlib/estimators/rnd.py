@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.estimators.base import Estimator, Functions, Variances
+from rndlib.estimators.base import Estimator, Functions, GroupVariances, Variances, parts
 from rndlib.heads import warn_if_narrow
 from rndlib.network import MLP
 from rndlib.solvers import Solver
@@ -14,6 +14,8 @@ from rndlib.weights import Params, Role, draw
 class Distillation(Estimator):
     """Predictors of `heads` outputs on `bodies` independent bodies, each trained to match a random target."""
 
+    _scale: float  # from the mean squared error to a variance
+
     def __init__(self, net: MLP, heads: int, bodies: int, seed: int, backend: str, solver: Solver | None, dtype: str):
         super().__init__(net, seed, backend, solver, dtype)
         self.heads = checks.whole("heads", heads, at_least=1)
@@ -22,6 +24,21 @@ class Distillation(Estimator):
     def errors(self, X: ArrayLike) -> Functions:
         """Errors of every head, predictor less target, at X (T, in_dim): (bodies * heads, T), body-major."""
         raise NotImplementedError
+
+    def variance(self, X: ArrayLike) -> Variances:
+        """The estimate of a variance that the errors of all heads give at X (T, in_dim): (T,)."""
+        return self.variances(X, 1)[0]
+
+    def variances(self, X: ArrayLike, groups: int) -> GroupVariances:
+        """`variance` of each of so many groups of bodies, which are independent of each other: (groups, T).
+
+        Raises
+        ------
+        ValueError: bodies do not divide into that many groups.
+        """
+        parts("groups", groups, "bodies", self.bodies)
+        errors = self.errors(X)
+        return self._scale * np.mean(errors.reshape(groups, -1, errors.shape[1]) ** 2, axis=1)
 
 
 class RND(Distillation):
@@ -43,6 +60,8 @@ class RND(Distillation):
     ------
     ValueError: an argument is of the wrong type or out of range.
     """
+
+    _scale = 0.5  # Eq. 2, in the units of an ensemble's variance
 
     def __init__(
         self,
@@ -79,10 +98,6 @@ class RND(Distillation):
             return self._functions(params, X, self.dtype) - self._target(bodies, X, self.dtype)
 
         return self._fitted.evaluate(values)
-
-    def variance(self, X: ArrayLike) -> Variances:
-        """One half of the mean squared error over the heads (Eq. 2), in the units of an ensemble's variance: (T,)."""
-        return 0.5 * np.mean(self.errors(X) ** 2, axis=0)
 
     def _target(self, bodies: list[int], X: np.ndarray, dtype: str) -> np.ndarray:
         return self._functions(draw(self.net, self.heads, self.seed, Role.TARGET, bodies), X, dtype)
