@@ -56,18 +56,19 @@
 # %% tags=["parameters"]
 width: int = 1024  # units in each hidden layer, n
 heads: int = 2  # heads of one body, K, at least 2; ensembles have one member more
-bodies: int = 2048  # trained bodies, and as many ensembles
+bodies: int = 1024  # trained bodies, and as many ensembles
 n_points: int = 32  # test points
 n_joint: int = 4  # of these, how many enter the test of independence jointly
-times: list[float] = [0.1, 1.0, 10.0]  # training times t of the test of independence, besides the end
-time_bodies: int = 1024  # bodies at each time, the end included
+times: list[float] = [0.0, 0.1, 1.0, 10.0]  # training times t of the test of independence, besides the end
+time_bodies: int = 512  # bodies at each time, the end included
 overlap: float = 0.5  # part of its output row that the control's head shares with the first head
 narrow: int = 64  # width of a narrow body
 crowd: list[int] = [4, 16, 64]  # numbers of heads on it, in ascending order; the last is a multiple of the others
-models: int = 32  # models of that many heads in all
-wider: list[int] = [256]  # other widths, with as many heads for their width as the second of the crowd
-n_trains: list[int] = [5, 20]  # other numbers of training points, with the second of the crowd
-depths: list[int] = [3]  # other depths, with the second of the crowd
+models: int = 24  # models of that many heads in all
+wider: int = 128  # width of a wider body, with as many heads for its width as the second of the crowd
+wider_bodies: int = 64  # bodies of that kind
+n_trains: list[int] = [5, 15]  # other numbers of training points, on the wider body
+depths: list[int] = [3]  # other depths, on the wider body
 n_train: int = 10  # training points, N
 data_seed: int = 2  # seed of the training and test points
 seed: int = 0  # seed of the networks
@@ -117,7 +118,7 @@ def largest(findings):
 # The unit of replication is a body (or an ensemble) with its own seed, throughout. The data are the paper's toy
 # problem, $N = 10$ points in three dimensions. $K = 2$ heads are few on purpose: the law of $K$ heads and the law of
 # $K - 1$ are the harder to tell apart the larger $K$ is, and a check that cannot tell them apart shows nothing. That
-# the heads are few is also what the theorem needs, with $K/n = 0.002$. Training is gradient flow to $t = \infty$.
+# the heads are few against the width is also what the theorem needs. Training is gradient flow to $t = \infty$.
 
 # %%
 errors = rnd(bodies)
@@ -133,8 +134,8 @@ law = laws.ensemble(net, X, y, points, full_cov=True)
 # are taken, each a correlation $R$ over bodies between two heads and each zero under the proposition: of the errors
 # themselves, of their squares (and products over test points), and the distance correlation of Székely, Rizzo and
 # Bakirov, which is zero for independent vectors only. All see the errors at several test points jointly, in
-# coordinates in which the law of Theorem 3.1 is $\mathcal{N}(0, I)$. The largest of them, over three finite times
-# and the end of training, must be at most $0.2$, with the upper end of its 95 % interval.
+# coordinates in which the law of Theorem 3.1 is $\mathcal{N}(0, I)$. The largest of them, over several finite
+# times and the end of training, must be at most $0.2$, with the upper end of its 95 % interval.
 #
 # In the negative control half of the second head's output row is that of the first, in predictor and target. An error
 # is linear in the output rows, so in the limit this mixes the errors of the two with correlation $0.5$, and that is how
@@ -277,25 +278,29 @@ from rndlib.statistics import level, spread
 warnings.simplefilter("ignore", HeadsWarning)  # crowded bodies are what this part looks at
 
 
-def crowded(n, k, count, n_train=n_train, depth=depth):
+def crowded(n, k, count, n_train=n_train, depth=depth, time=inf):
     """1/2 eps-bar^2 of bodies of k heads on width n, (count, points), and the law's variance at these points."""
     at = datasets.toy(data_seed, n_train=n_train, n_test=n_points)
     body = replace(net, width=n, depth=depth)
-    model = RND(body, k, count, seed=seed, solver=GradientFlow(rtol=crowded_rtol)).fit(at.X)
+    model = RND(body, k, count, seed=seed, solver=GradientFlow(time, rtol=crowded_rtol)).fit(at.X)
     square = np.mean(model.errors(at.X_test).reshape(count, k, -1) ** 2, axis=1) / 2
-    return square, laws.ensemble(body, at.X, at.y, at.X_test).var
+    return square, laws.ensemble(body, at.X, at.y, at.X_test, time=time).var
 
 
-in_all, middle = crowd[-1], crowd[1]
+in_all = crowd[-1]
 many = {k: crowded(narrow, k, models * in_all // k) for k in crowd}
-some = models * in_all // middle
+load = crowd[1] / narrow
+side = wider, round(load * wider), wider_bodies
 cases = {
     f"n = {narrow}, N = {n_train}, L = {depth}": [(k, narrow, *many[k]) for k in crowd],
-    f"other n: {wider}": [(k, n, *crowded(n, k, some)) for n in wider if (k := middle * n // narrow)],
-    f"other N: {n_trains}": [(middle, narrow, *crowded(narrow, middle, some, n_train=N)) for N in n_trains],
-    f"other L: {depths}": [(middle, narrow, *crowded(narrow, middle, some, depth=L)) for L in depths],
+    f"n = {wider}": [(side[1], wider, *crowded(*side))],
+    f"n = {wider}, N = {n_trains}": [(side[1], wider, *crowded(*side, n_train=N)) for N in n_trains],
+    f"n = {wider}, L = {depths}": [(side[1], wider, *crowded(*side, depth=L)) for L in depths],
 }
 cases = {name: rows for name, rows in cases.items() if rows}
+
+early, low, high = spread(*crowded(*side, time=0), side[1])
+print(f"before training, at K / n = {load:g}: variance {early:.2g} times the law's, [{low:.2g}, {high:.2g}]")
 
 # %% tags=["figure"]
 fig_crowd = figures.crowding(
@@ -307,8 +312,16 @@ figures.save(fig_crowd, "fig_crowd")
 fig_crowd
 
 # %% [markdown]
-# The mean stays: one may put as many heads on a body as it has hidden units, and the *expected* error is still the
-# ensemble's variance, nearly. What goes is the precision. `RULE`
+# The mean stays within a tenth or so, with as many heads as hidden units. What goes is the precision that so many heads
+# should have bought. The variance over bodies grows with $K/n$, whatever $n$ is, but with a factor $c$ that depends on
+# the problem. Before training, where only the random body is at work, it is about 1.5. At the end it is two to three at
+# $N = 10$, about one at $N = 5$, and more at $N = 15$. In runs that are not shown, of 100 bodies of 32 heads on 128
+# units each, it was five at $N = 20$, between one and two with inputs in 10 and 30 dimensions, and about four with
+# $\sigma_w = \sigma_b = 1$. The rule of thumb has $c = 3.3$, and its excess over 1 is to be trusted within a factor
+# of 3, no more. The library warns where the rule predicts half as much variance again, $K > 0.15\,n$. Counting
+# equations against parameters, $NK$ against the number of hidden weights, which explains Bayesian RND (notebook 03),
+# does not help here: one hidden layer more multiplies the hidden weights by some thirty and leaves $c$ nearly where it
+# was. The body is as random as before.
 #
 # The remedy is `bodies`: the same number of heads, spread over several bodies. Bodies are independent, so that only
 # heads on the same one add up, and $K/n$ is per body. Here are models of as many heads in all as the largest crowd
@@ -329,7 +342,10 @@ print(aligned(["bodies", "heads on each", "rule", "found", "low", "high"], rows)
 # The law of $K$ heads was checked for a small $K$, where it can be told from its neighbours. For larger $K$ all the
 # chi-squared laws look alike, and what a crowded body does to the variance is much larger than the difference between
 # $K$ and $K - 1$ degrees of freedom. `heads` must be at least 2 here, as no law has zero degrees of freedom. Ensembles
-# come to their law later than RND (notebook 01), which is why they are wide. Labels $y$ enter only there.
+# come to their law later than RND (notebook 01), which is why they are wide. Labels $y$ enter only there. As for the
+# room that the tolerances leave: with fewer and narrower bodies and $N = 5$ (the profile `calibrate`), the
+# values of 30 seeds were four of their standard deviations or more below the tolerances, and those of the controls
+# eight or more above.
 #
 # ## Ledger
 
