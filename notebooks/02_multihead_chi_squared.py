@@ -154,9 +154,8 @@ def measures(errors, time):
     return [dependence(errors[:, :, :n_joint], joint, by) for by in ("errors", "squares", "distance")]
 
 
-at = {f"{time:g}": (by_body(rnd(time_bodies, time)), time) for time in times} | {
-    "infinity": (errors[:time_bodies], inf)
-}
+at = {f"{time:g}": (by_body(rnd(time_bodies, time)), time) for time in times}
+at["infinity"] = (errors[:time_bodies], inf)
 found = {name: measures(*pair) for name, pair in at.items()}
 shared = {name: measures(mixed(sample, overlap), time) for name, (sample, time) in at.items()}
 _ = ledger.record("M1", *(largest(np.ravel(list(each.values()))) for each in (found, shared)))
@@ -320,14 +319,14 @@ fig_crowd
 # %% [markdown]
 # The mean stays within a tenth or so, with as many heads as hidden units. What goes is the precision that so many heads
 # should have bought. The variance over bodies grows with $K/n$, whatever $n$ is, but with a factor $c$ that depends on
-# the problem. Before training, where only the random body is at work, it is 1.5 or 2. At the end it is two to three at
+# the problem. Before training, where only the random body is at work, it is about 1.5. At the end it is two to three at
 # $N = 10$, about one at $N = 5$, and more at $N = 15$. In runs that are not shown, of 100 bodies of 32 heads on 128
 # units each, it was five at $N = 20$, between one and two with inputs in 10 and 30 dimensions, and about four with
-# $\sigma_w = \sigma_b = 1$. The rule of thumb has $c = 3.3$, and its excess over 1 is to be trusted within a factor of 3,
-# no more. The library warns where the rule predicts half as much variance again, $K > 0.15\,n$. Counting equations
-# against parameters, $NK$ against the number of hidden weights, which explains Bayesian RND (notebook 03), does not
-# help here: one hidden layer more multiplies the hidden weights by thirty and leaves $c$ nearly where it was. The body
-# is as random as before.
+# $\sigma_w = \sigma_b = 1$. The rule of thumb has $c = 3.3$, and its excess over 1 is to be trusted within a factor
+# of 3, no more. The library warns where the rule predicts half as much variance again, $K > 0.15\,n$. Counting
+# equations against parameters, $NK$ against the number of hidden weights, which explains Bayesian RND (notebook 03),
+# does not help here: one hidden layer more multiplies the hidden weights by some thirty and leaves $c$ nearly where it
+# was. The body is as random as before.
 #
 # The remedy is `bodies`: the same number of heads, spread over several bodies. Bodies are independent, so that only
 # heads on the same one add up, and $K/n$ is per body. Here are models of as many heads in all as the largest crowd

@@ -92,13 +92,14 @@ def crowding(
     """
     with style():
         fig, axes = blank(1, 2, width=7.2, height=3.2)
+        shifts = np.geomspace(0.9, 1.11, len(spread)) if len(spread) > 1 else [1.0]  # so that no marker hides another
         for ax, series, what in ((axes[0, 0], mean, "mean"), (axes[0, 1], spread, "variance over bodies")):
-            for (label, rows), (colour, marker, _) in zip(series.items(), LOOKS, strict=False):
+            for (label, rows), (colour, marker, _), shift in zip(series.items(), LOOKS, shifts, strict=False):
                 at, centre, low, high = rows.T
                 bars = np.stack([centre - low, high - centre])
-                ax.errorbar(at, centre, bars, color=colour, marker=marker, linestyle="", capsize=2, label=label)
+                ax.errorbar(at * shift, centre, bars, color=colour, marker=marker, linestyle="", label=label)
             ax.axhline(1, color=BLACK, linewidth=0.9, linestyle="--", label="theorem, infinitely wide")
-            ax.set(xscale="log", xlabel="heads on a body over its width, K / n", ylabel=f"{what}, over the law's")
+            ax.set(xscale="log", xlabel="heads on a body over its width, K / n", ylabel=f"{what}\n(over the law's)")
         axes[0, 0].set_ylim(0.5, 1.7)
         load = np.concatenate([rows[:, 0] for rows in spread.values()])
         load = np.geomspace(load.min() / 1.5, load.max() * 1.5)
