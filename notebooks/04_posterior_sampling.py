@@ -70,7 +70,7 @@ activation: str = "silu"  # silu, relu, erf, gelu or tanh
 depth: int = 2  # affine layers, the paper's L: 2 is one hidden layer
 sigma_w: float = 1.5  # scale of the weights
 sigma_b: float = 0.1  # scale of the biases
-rtol: float = 5e-3  # relative error allowed to each trained function
+rtol: float = 0.02  # relative error allowed to each trained function
 
 # %%
 import warnings
