@@ -43,7 +43,7 @@ widths: list[int] = [32, 64, 128, 256, 1024, 4096]  # units in the hidden layers
 heads: int = 512  # heads of RND, K; ensembles have K + 1 members
 few: int = 16  # heads a body where they are spread over several bodies
 seeds: list[int] = [0, 1, 2, 3]  # one independent experiment each
-side_seeds: int = 3  # how many of the seeds also run the side experiments
+side_seeds: int = 3  # how many of the seeds also run one body with all the heads
 data_seed: int = 2  # seed of the training and test points
 n_train: int = 10  # training points, N
 n_test: int = 5000  # test points of the first seed, T
@@ -303,7 +303,7 @@ def ratio(count, directions):
     """Variance over the posterior's, mean over test points and seeds, of one wide body with so many heads."""
     one_body = partial(bayesian, heads=count, directions=directions)
     if (count, directions) not in known:
-        known[count, directions] = measure(one_body, loose, widths[-1:], seeds[:side_seeds], common)[0]
+        known[count, directions] = measure(one_body, loose, widths[-1:], seeds[:2], common)[0]
     return np.mean(known[count, directions] / posterior)
 
 
@@ -354,7 +354,7 @@ stepped = {"time": descent.time, "learning_rate": descent.learning_rate}
 law_k = laws.ensemble(net, data.X, data.y, common, **stepped).var
 bayesian_k = laws.bayesian_rnd_error(net, data.X, common, **stepped).var
 limits_k = {name: bayesian_k if name.startswith("bayesian") else law_k for name in kinds}
-descended = {name: measure(kind, descent, gd_widths, seeds[:side_seeds], common)[0] for name, kind in kinds.items()}
+descended = {name: measure(kind, descent, gd_widths, seeds[:2], common)[0] for name, kind in kinds.items()}
 
 print(f"variance over the law at step {gd_steps}, mean over test points and seeds")
 print(f"{'n':>5}", *(f"{name:>18}" for name in kinds))
