@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import ledgers
-from tqdm import tqdm
 
 from rndlib import notebooks, output
 
@@ -98,6 +97,8 @@ def table(study: Study, found: Mapping[tuple[str, int], Verdicts]) -> dict[str, 
 
 def main(study: Study) -> None:
     """Run what is missing, then write the table."""
+    from tqdm import tqdm  # The tests of this file also run where it is not installed.
+
     versions = {name: source(name, study.profile) for name in notebooks.names()}
     found = recorded(study, versions)
     pending = [(name, number) for number in study.repeats for name in versions if (name, number) not in found]
