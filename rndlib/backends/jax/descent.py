@@ -14,11 +14,6 @@ from rndlib.solvers import CLOSE, DivergenceError, GradientDescent, Report
 
 
 @program()
-def _largest_eigenvalue(net, params, X, noise):
-    return jnp.max(largest_eigenvalue(net, params, X, noise))
-
-
-@program()
 def _descend(net, params, offsets, X, targets, noise_std, rate, steps):
     def one(body):
         params, offsets, y = body
@@ -55,7 +50,7 @@ def gradient_descent(
     ValueError: the learning rate is 2 / lambda_max or more.
     DivergenceError: the training loss ended above where it began.
     """
-    largest = float(_largest_eigenvalue(net, params, X, jnp.asarray(noise_std**2)))
+    largest = float(largest_eigenvalue(net, params, X, jnp.asarray(noise_std**2)))
     n = X.shape[0]
     if solver.learning_rate >= 2 / largest:
         raise ValueError(

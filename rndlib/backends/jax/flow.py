@@ -88,11 +88,6 @@ def _step(
     return _minus(params, pull_back(net, at, v)), offsets - noise_std * v
 
 
-@program()
-def _largest_eigenvalue(net, params, X, noise):
-    return jnp.max(largest_eigenvalue(net, params, X, noise))
-
-
 @program(**WIDE)
 def _integrate(net, state, X, targets, noise_std, spectrum, plan, steps):
     def one(state, y):
@@ -142,7 +137,7 @@ def gradient_flow(
 
     first = np.maximum(residual_of(start), CLOSE * np.linalg.norm(np.asarray(targets), axis=(1, 2)))
     # Many heads on one body raise the top of the spectrum far above its limit; the grid must resolve that, too.
-    largest = float(_largest_eigenvalue(net, params, X, noise**2))
+    largest = float(largest_eigenvalue(net, params, X, noise**2))
     cut = clock(_stretched(np.asarray(spectrum.values), largest), solver.time)
     probes = _around(np.asarray(X))
     evaluations = 0

@@ -6,16 +6,18 @@ from jaxtyping import Array, Float
 
 from rndlib.backends.jax.exponential import DENSE_LIMIT
 from rndlib.backends.jax.linearise import Bodies, kernel_matrix, kernel_product, linearise
+from rndlib.backends.jax.programs import program
 from rndlib.network import MLP
 
 POWER_STEPS = 60
 
 
-def largest_eigenvalue(net: MLP, params: Bodies, X: Float[Array, "n d"], noise: Array) -> Float[Array, " bodies"]:
-    """lambda_max of each body's Theta + noise I, by power iteration where the matrix is too large to form.
+@program()
+def largest_eigenvalue(net: MLP, params: Bodies, X: Float[Array, "n d"], noise: Array) -> Float[Array, ""]:
+    """lambda_max of Theta + noise I, the largest over the bodies.
 
-    Power iteration approaches it from below; a rate that passes by that margin and still diverges is caught after
-    training.
+    By power iteration where the matrix is too large to form. It approaches the eigenvalue from below; a rate that
+    passes by that margin and still diverges is caught after training.
     """
 
     def one(params):
@@ -32,4 +34,4 @@ def largest_eigenvalue(net: MLP, params: Bodies, X: Float[Array, "n d"], noise: 
         v = lax.fori_loop(0, POWER_STEPS, step, v / jnp.linalg.norm(v))
         return jnp.sum(v * kernel_product(at, v)) + noise
 
-    return lax.map(one, params)
+    return jnp.max(lax.map(one, params))
