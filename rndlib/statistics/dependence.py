@@ -19,10 +19,12 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy import linalg, spatial, stats
+from scipy import spatial, stats
 
 from rndlib import checks
 from rndlib.claims import Finding
+from rndlib.statistics.pairs import error_over_pairs
+from rndlib.statistics.whitening import whitened
 
 Likeness = Literal["errors", "squares", "distance"]
 Between = Float[np.ndarray, "bodies bodies"]
@@ -52,22 +54,17 @@ def dependence(errors: ArrayLike, cov: ArrayLike, likeness: Likeness = "distance
     """
     errors = checks.array("errors", errors, None, None, None)
     bodies, heads, points = errors.shape
-    cov = checks.array("cov", cov, points, points)
     checks.choice("likeness", likeness, _LIKENESS)
     confidence = checks.fraction("confidence", confidence)
     if heads < 2 or bodies < 4:
         raise ValueError(f"errors has {bodies} bodies of {heads} heads: give at least four bodies of two heads")
-    try:
-        root = linalg.cholesky(cov, lower=True)
-    except linalg.LinAlgError as error:
-        raise ValueError("cov is not positive definite: leave out training points and near repeats") from error
 
-    white = linalg.solve_triangular(root, errors.reshape(-1, points).T, lower=True).T.reshape(errors.shape)
+    white = whitened(errors.reshape(-1, points), np.zeros(points), cov).reshape(errors.shape)
     centred = [_centred(_LIKENESS[likeness](white[:, head])) for head in range(heads)]
     across = sum(A * B for A, B in combinations(centred, 2)) * (2 / (heads * (heads - 1)))
     within = sum(A * A for A in centred) / heads
     square = float(across.sum() / within.sum())
-    reach = float(stats.norm.ppf(confidence)) * _error(across - square * within, float(within.mean()))
+    reach = float(stats.norm.ppf(confidence)) * error_over_pairs(across - square * within) / float(within.mean())
     low, high = (sqrt(max(end, 0)) for end in (square - reach, square + reach))
     return Finding(high, (low, high))
 
@@ -109,12 +106,3 @@ def _centred(A: Between) -> Between:
     A += A.sum() / ((n - 1) * (n - 2)) - rows[:, None] - rows[None, :]
     np.fill_diagonal(A, 0)
     return A
-
-
-def _error(terms: Between, scale: float) -> float:
-    """Standard error of the sum of `terms` over the sum of a matrix of mean `scale`, over independent bodies."""
-    n = len(terms)
-    noise = 2 * float(np.mean(terms**2)) / n**2
-    # A body's row carries the noise of its partners too, once more than it should be counted.
-    along = 4 * float(terms.mean(axis=1).var(ddof=1)) / n
-    return sqrt(max(along - noise, noise)) / scale

@@ -20,6 +20,7 @@ from scipy import linalg, spatial, special, stats
 
 from rndlib import checks
 from rndlib.claims import Finding
+from rndlib.statistics.pairs import error_over_pairs
 from rndlib.statistics.whitening import whitened
 
 _BATCH = 100  # Permutations at a time.
@@ -68,10 +69,7 @@ def energy(samples: ArrayLike, mean: ArrayLike, cov: ArrayLike, wrong: ArrayLike
     square = float(k.sum()) / networks / (networks - 1)
     k -= square
     np.fill_diagonal(k, 0)
-    noise = 2 * float(np.mean(k**2)) / networks**2
-    # A network's row carries the noise of its partners too, once more than it should be counted.
-    error = sqrt(max(4 * float(k.mean(axis=1).var(ddof=1)) / networks - noise, noise))
-    reach = float(stats.norm.ppf(confidence)) * error
+    reach = float(stats.norm.ppf(confidence)) * error_over_pairs(k)
     low, high = (sqrt(max(end, 0) / unit) for end in (square - reach, square + reach))
     return Finding(high, (low, high))
 

@@ -8,11 +8,11 @@ have more: with the factor 1 + e on the covariance, E e = 0, E |w|^4 grows by th
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy import linalg
 
 from rndlib import checks
 from rndlib.claims import Finding
 from rndlib.statistics.seeds import t_interval
+from rndlib.statistics.whitening import whitened
 
 
 def squared_lengths(samples: ArrayLike, cov: ArrayLike) -> Float[np.ndarray, " networks"]:
@@ -28,12 +28,7 @@ def squared_lengths(samples: ArrayLike, cov: ArrayLike) -> Float[np.ndarray, " n
     ValueError: shapes disagree, or a covariance that is not positive definite.
     """
     samples = checks.array("samples", samples, None, None)
-    points = samples.shape[1]
-    try:
-        root = linalg.cholesky(checks.array("cov", cov, points, points), lower=True)
-    except linalg.LinAlgError as error:
-        raise ValueError("cov is not positive definite: leave out near repeats of points") from error
-    return np.sum(linalg.solve_triangular(root, samples.T, lower=True) ** 2, axis=0)
+    return np.sum(whitened(samples, np.zeros(samples.shape[1]), cov) ** 2, axis=1)
 
 
 def excess_kurtosis(samples: ArrayLike, cov: ArrayLike, confidence: float = 0.95) -> Finding:
