@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+import numpy as np
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -20,6 +22,11 @@ def split(count: int, size: int) -> list[list[int]]:
     blocks = -(-count // size)
     length = -(-count // blocks)
     return [[min(i, count - 1) for i in range(start, start + length)] for start in range(0, count, length)]
+
+
+def blockwise(function: Callable[[list[int]], np.ndarray], count: int, size: int) -> np.ndarray:
+    """What `function` makes of each block of `range(count)`, in `parallel`, joined on the leading axis."""
+    return np.concatenate(parallel(function, split(count, size)))[:count]
 
 
 def parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import backends, checks
-from rndlib.blocks import parallel, split
+from rndlib.blocks import blockwise
 from rndlib.network import MLP
 from rndlib.weights import Params, Role, draw
 
@@ -64,4 +64,4 @@ def _of_blocks(
     def one(block: list[int]) -> np.ndarray:
         return values(loaded, draw(net, heads, seed, Role.MEMBER, block), X)
 
-    return np.concatenate(parallel(one, split(bodies, loaded.block_size(net, heads, len(X)))))[:bodies]
+    return blockwise(one, bodies, loaded.block_size(net, heads, len(X)))

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import backends, checks
-from rndlib.blocks import parallel, split
+from rndlib.blocks import blockwise
 from rndlib.estimators.base import Functions, NotFittedError, Prediction, Variances
 from rndlib.estimators.rnd import Distillation
 from rndlib.heads import warn_if_narrow
@@ -112,11 +112,10 @@ class BayesianRND(Distillation):
 
         def values(bodies: list[int]) -> np.ndarray:
             start = draw(self.net, self.heads, self.seed, Role.PREDICTOR, bodies)
-            return np.stack([self._functions(start, X, self.dtype), self._target(bodies, start, X, self.dtype)])
+            return np.stack([self._functions(start, X, self.dtype), self._target(bodies, start, X, self.dtype)], axis=1)
 
         size = backends.load(self.backend).block_size(self.net, self.heads, len(X))
-        both = np.concatenate(parallel(values, split(self.bodies, size)), axis=1)[:, : self.bodies]
-        predictors, targets = both.reshape(2, -1, len(X))
+        predictors, targets = blockwise(values, self.bodies, size).swapaxes(0, 1).reshape(2, -1, len(X))
         return predictors, targets
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
