@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from rndlib.figures.style import BLACK, BLUE, GREY, LOOKS, RED, Figure, blank, legend_below, style
+from rndlib.figures.style import BLACK, BLUE, GREY, LOOKS, RED, Figure, blank, legend_below, side_by_side, style
 
 
 def variance_against_noise(
@@ -99,7 +99,7 @@ def variance_against_load(
         fig, axes = blank(height=3.6)
         ax = axes[0, 0]
         ax.axhspan(1 - tolerated, 1 + tolerated, color=GREY, alpha=0.2, linewidth=0, label="no warning")
-        shifts = np.geomspace(0.94, 1.06, len(series)) if len(series) > 1 else [1.0]
+        shifts = side_by_side(len(series), 0.94, 1.06)
         for (label, at), (colour, marker, _), shift in zip(series.items(), LOOKS, shifts, strict=False):
             bars = np.stack([at.ratio - at.low, at.high - at.ratio])
             ax.errorbar(at.load * shift, at.ratio, bars, color=colour, marker=marker, linestyle="", label=label)

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.ticker import NullLocator
 
-from rndlib.figures.style import BLACK, BLUE, GREY, LOOKS, Figure, blank, legend_below, style
+from rndlib.figures.style import BLACK, BLUE, GREY, LOOKS, Figure, blank, legend_below, side_by_side, style
 from rndlib.statistics import calibration
 
 
@@ -31,8 +31,7 @@ def discrepancy_against_width(widths: Sequence[int], panels: Sequence[Widths]) -
     with style():
         fig, axes = blank(1, len(panels), width=3.6 * len(panels), height=3.4, sharey=True)
         for ax, panel in zip(axes[0], panels, strict=True):
-            # Side by side, so that one bar does not hide the other.
-            shifts = np.geomspace(0.95, 1.05, len(panel.series)) if len(panel.series) > 1 else [1.0]
+            shifts = side_by_side(len(panel.series), 0.95, 1.05)
             for (label, values), (colour, marker, line), shift in zip(
                 panel.series.items(), LOOKS, shifts, strict=False
             ):

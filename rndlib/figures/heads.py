@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from rndlib.figures.style import BLACK, BLUE, GREY, LOOKS, RED, Figure, blank, legend_below, style
+from rndlib.figures.style import BLACK, BLUE, GREY, LOOKS, RED, Figure, blank, legend_below, side_by_side, style
 
 
 def heads_against_each_other(panels: Mapping[str, Float[np.ndarray, "bodies 2"]]) -> Figure:
@@ -92,7 +92,7 @@ def crowding(
     """
     with style():
         fig, axes = blank(1, 2, width=7.2, height=3.2)
-        shifts = np.geomspace(0.9, 1.11, len(spread)) if len(spread) > 1 else [1.0]  # so that no marker hides another
+        shifts = side_by_side(len(spread), 0.9, 1.11)
         for ax, series, what in ((axes[0, 0], mean, "mean"), (axes[0, 1], spread, "variance over bodies")):
             for (label, rows), (colour, marker, _), shift in zip(series.items(), LOOKS, shifts, strict=False):
                 at, centre, low, high = rows.T

@@ -10,7 +10,7 @@ from matplotlib.colors import Normalize
 from matplotlib.ticker import NullLocator
 from scipy import stats
 
-from rndlib.figures.style import BLACK, GREY, LOOKS, Figure, blank, legend_below, style
+from rndlib.figures.style import BLACK, GREY, LOOKS, Figure, blank, legend_below, side_by_side, style
 
 Interval = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -33,8 +33,7 @@ def errors_against(
     with style():
         fig, axes = blank(height=3.6)
         ax = axes[0, 0]
-        # Side by side, so that one bar does not hide the other.
-        shifts = np.geomspace(0.96, 1.04, len(series)) if len(series) > 1 else [1.0]
+        shifts = side_by_side(len(series), 0.96, 1.04)
         for (label, values), (colour, marker, line), shift in zip(series.items(), LOOKS, shifts, strict=False):
             error, low, high = values
             bars = np.stack([error - low, high - error])

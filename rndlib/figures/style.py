@@ -69,6 +69,11 @@ def save(fig: _Figure, name: str) -> None:
             output.write(folder / f"{name}.{kind}", _drawn(fig, kind))
 
 
+def side_by_side(count: int, low: float, high: float) -> np.ndarray:
+    """Factors by which to move `count` series apart on a log axis, so that no bar or marker hides another."""
+    return np.geomspace(low, high, count) if count > 1 else np.ones(count)
+
+
 def legend_below(fig: Figure, axes: np.ndarray) -> None:
     """One legend for all panels, each label once, the measured before what it is held against."""
     found = [pair for ax in axes.flat for pair in zip(*ax.get_legend_handles_labels(), strict=True)]
