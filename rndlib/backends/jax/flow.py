@@ -35,8 +35,8 @@ RESIDUAL_FLOOR = 1e-9
 State = tuple[Bodies, Array]
 
 
-def clock(eigenvalues: np.ndarray, time: float) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
-    """How to cut `time` into a number of steps: their durations, and the ways to their midpoints, each (steps,).
+def clock(eigenvalues: np.ndarray, time: float) -> Callable[[int], np.ndarray]:
+    """How to cut `time` into a number of steps: the way to each one's midpoint and its duration in turn, (2 steps,).
 
     A mode of the kernel with eigenvalue lambda moves while lambda t is of order one. So time is replaced by progress
     u(t) = sum_i w_i lambda_i t / (1 + lambda_i t), from 0 to 1, and steps are equal in u. The weights
@@ -53,10 +53,10 @@ def clock(eigenvalues: np.ndarray, time: float) -> Callable[[int], tuple[np.ndar
     table = progress(fine)
     end = 1.0 if time == inf else progress(np.array([min(time, fine[-1])]))[0]
 
-    def cut(steps: int) -> tuple[np.ndarray, np.ndarray]:
+    def cut(steps: int) -> np.ndarray:
         times = np.interp(np.linspace(0, end, 2 * steps + 1), table, fine)
         times[-1] = time
-        return np.diff(times[::2]), times[1::2] - times[:-1:2]
+        return (times[1:] - np.repeat(times[:-1:2], 2))
 
     return cut
 
@@ -65,36 +65,27 @@ def _minus(a: Params, b: Params) -> Params:
     return jax.tree.map(jnp.subtract, a, b)
 
 
-def _step(
-    net: MLP,
-    X: Array,
-    y: Array,
-    noise_std: Array,
-    spectrum: Spectrum,
-    state: tuple[Params, Array],
-    h: Array,
-    half: Array,
-):
-    noise = noise_std**2
-    params, offsets = state
-    f, at = linearise(net, params, X)
-    v = flow_integral(at, f + noise_std * offsets - y, half, noise, spectrum)
-    to_middle = pull_back(net, at, v)
-    middle, middle_offsets = _minus(params, to_middle), offsets - noise_std * v
-    f, at = linearise(net, middle, X)
-    # The residual that the linear model at the midpoint has at the step's start.
-    start = f + noise_std * middle_offsets - y + push_forward(net, at, to_middle) + noise * v
-    v = flow_integral(at, start, h, noise, spectrum)
-    return _minus(params, pull_back(net, at, v)), offsets - noise_std * v
-
-
 @program(**WIDE)
-def _integrate(net, state, X, targets, noise_std, spectrum, plan, steps):
-    def one(state, y):
-        def step(i, state):
-            return _step(net, X, y, noise_std, spectrum, state, plan[0, i], plan[1, i])
+def _integrate(net, state, X, targets, noise_std, spectrum, durations, count):
+    """`count` steps of half a step each: to a midpoint, over the step, to the next midpoint, and so on.
 
-        return lax.fori_loop(0, steps, step, state)
+    `durations` has the times of both, in turn. Both start where the step does, at `base`; what differs is where the
+    network is linearised, at `here`.
+    """
+    noise = noise_std**2
+
+    def one(state, y):
+        def half_step(i, carry):
+            base, here = carry
+            params, offsets = base
+            f, at = linearise(net, here[0], X)
+            # The residual that the linear model at `here` has at the step's start.
+            r = f + push_forward(net, at, _minus(params, here[0])) + noise_std * offsets - y
+            v = flow_integral(at, r, durations[i], noise, spectrum)
+            new = _minus(params, pull_back(net, at, v)), offsets - noise_std * v
+            return jax.tree.map(lambda old, new: jnp.where(i % 2, new, old), base, new), new
+
+        return lax.fori_loop(0, count, half_step, (state, state))[1]
 
     return jax.vmap(one)(state, targets)
 
@@ -142,20 +133,20 @@ def gradient_flow(
     probes = _around(np.asarray(X))
     evaluations = 0
 
-    def integrate(state: State, durations: np.ndarray, halves: np.ndarray) -> State:
+    def integrate(state: State, durations: np.ndarray) -> State:
         nonlocal evaluations
-        evaluations += 2 * len(durations)
+        evaluations += len(durations)
         # Of one shape for every number of steps, so that all are one program.
-        plan = np.zeros((2, MOST_STEPS))
-        plan[:, : len(durations)] = durations, halves
-        return _integrate(net, state, X, targets, noise, spectrum, plan, np.asarray(len(durations)))
+        padded = np.zeros(2 * MOST_STEPS)
+        padded[: len(durations)] = durations
+        return _integrate(net, state, X, targets, noise, spectrum, padded, np.asarray(len(durations)))
 
     steps, error = FIRST_STEPS, inf
-    coarse, extrapolated = integrate(start, *cut(steps)), None
+    coarse, extrapolated = integrate(start, cut(steps)), None
     # A safety factor of two: the probes stand in for points that the caller will choose.
     while True:
         steps *= 2
-        fine = integrate(start, *cut(steps))
+        fine = integrate(start, cut(steps))
         previous = extrapolated
         state, extrapolated = _extrapolate(net, coarse, fine, probes)
         # Where the network is smooth, the extrapolation's error falls at least fourfold with twice the steps; where it
@@ -174,8 +165,8 @@ def gradient_flow(
 
     residual, newton = _relative(residual_of(state), first), 0
     while solver.time == inf and residual > RESIDUAL_FLOOR and newton < MOST_NEWTON:
-        # A step without a way to its midpoint and without an end: to the nearest interpolant of the linear model.
-        state = integrate(state, np.array([inf]), np.zeros(1))
+        # One linear flow without an end, from where it is linearised: to the nearest interpolant of the linear model.
+        state = integrate(state, np.array([inf]))
         residual = _relative(residual_of(state), first)
         newton += 1
     converged = residual <= RESIDUAL_FLOOR if solver.time == inf else bool(np.isfinite(residual))
