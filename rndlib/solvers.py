@@ -71,6 +71,36 @@ Solver = GradientFlow | GradientDescent
 
 
 @dataclass(frozen=True)
+class Pilot:
+    """What the gradient flow of a few bodies says of others of their kind: how finely it has to be stepped.
+
+    steps: the number of steps whose extrapolation was accurate enough.
+    reach: how far that extrapolated, relative to the function, the most over the bodies.
+    off: its relative error, the most over the bodies.
+    """
+
+    steps: int
+    reach: float
+    off: float
+
+    def error(self, reach: float) -> float:
+        """Estimated error of another body's extrapolation from this many steps.
+
+        It grows with the reach, and beyond that of any pilot with its square. The pilots are few, so theirs is not the
+        largest error there is: over 200 networks each of widths 64 to 2048, a factor of four brought the number of
+        those less accurate than asked to what it is where each is its own pilot.
+        """
+        further = reach / self.reach if self.reach > 0 else 1.0
+        return 4 * self.off * further * max(1.0, further)
+
+    def __or__(self, other: "Pilot") -> "Pilot":
+        """What two groups of bodies say together: where they differ in steps, the group that needed more decides."""
+        if self.steps != other.steps:
+            return max(self, other, key=lambda pilot: pilot.steps)
+        return Pilot(self.steps, max(self.reach, other.reach), max(self.off, other.off))
+
+
+@dataclass(frozen=True)
 class Report:
     """What training did, over all bodies of a fit.
 
@@ -80,6 +110,7 @@ class Report:
     error: largest estimated relative error of the trained function (0 for gradient descent, which is exact).
     evaluations: most evaluations of network and tangent kernel on the training set that any body took.
     converged: the accuracy asked for was reached.
+    pilot: of gradient flow, what it says of more bodies of the same description; None for gradient descent.
     """
 
     time: float
@@ -87,6 +118,7 @@ class Report:
     error: float
     evaluations: int
     converged: bool
+    pilot: Pilot | None = None
 
     def __or__(self, other: "Report") -> "Report":
         """The report over two groups of bodies."""
@@ -96,4 +128,5 @@ class Report:
             error=max(self.error, other.error),
             evaluations=max(self.evaluations, other.evaluations),
             converged=self.converged and other.converged,
+            pilot=self.pilot | other.pilot if self.pilot and other.pilot else None,
         )

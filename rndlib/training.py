@@ -13,8 +13,14 @@ from jaxtyping import Float
 from rndlib import checks, kernels
 from rndlib.blocks import parallel, split
 from rndlib.network import MLP
-from rndlib.solvers import Report, Solver
+from rndlib.solvers import Pilot, Report, Solver
 from rndlib.weights import Params, Role, draw, draw_offsets
+
+PILOTS = 8
+"""Bodies that are trained before the others, which learn from them how finely to step."""
+
+BLOCKS = 32
+"""Blocks that many bodies are trained in at least, so that the pilots' are few of them."""
 
 Block = tuple[list[int], list[tuple[np.ndarray, np.ndarray]]]
 Targets = Callable[[list[int], Params], Float[np.ndarray, "bodies heads n"]]
@@ -68,13 +74,16 @@ def train(
     """
     spectrum = _spectrum(net, X, noise_std, solver)
 
-    def one(block: list[int]) -> tuple[Params, Report]:
+    def one(block: list[int], pilot: Pilot | None = None) -> tuple[Params, Report]:
         start = draw(net, heads, seed, role, block)
         offsets = draw_offsets(seed, block, len(X), heads) if noise_std and jitter else None
-        return backend.train(net, start, X, targets(block, start), solver, spectrum, noise_std, offsets)
+        return backend.train(net, start, X, targets(block, start), solver, spectrum, noise_std, offsets, pilot)
 
-    blocks = split(bodies, backend.block_size(net, heads, len(X)))
-    results = parallel(one, blocks)
+    blocks = split(bodies, min(backend.block_size(net, heads, len(X)), max(PILOTS // 2, bodies // BLOCKS)))
+    first = max(2, -(-PILOTS // len(blocks[0])))  # two blocks at least, as machines have two cores at least
+    results = parallel(one, blocks[:first])
+    pilot = reduce(or_, (report for _, report in results)).pilot
+    results += parallel(lambda block: one(block, pilot), blocks[first:])
     report = reduce(or_, (report for _, report in results))
     return Trained(bodies, [(block, params) for block, (params, _) in zip(blocks, results, strict=True)], report)
 

@@ -1,5 +1,6 @@
 """Gradient flow against independent integrators, closed forms, and itself at finer steps."""
 
+from dataclasses import replace
 from math import inf
 
 import diffrax
@@ -11,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from networks import body, jacobian, loss, relative, runge_kutta, values
 
-from rndlib import MLP, GradientFlow, kernels
+from rndlib import MLP, DeepEnsemble, GradientFlow, kernels
 from rndlib.backends import jax as backend
 from rndlib.backends.jax.exponential import DENSE_LIMIT
 from rndlib.backends.jax.flow import clock
 from rndlib.backends.jax.precision import in_float64
 from rndlib.dynamics import gain
-from rndlib.solvers import DivergenceError
+from rndlib.solvers import DivergenceError, Pilot
 from rndlib.weights import Role, draw, draw_offsets
 
 RTOL = GradientFlow().rtol
@@ -41,9 +42,9 @@ class Problem:
         self.xi = draw_offsets(seed, range(bodies), len(X), heads) if noise_std else None
         self.theta = kernels.kernel(net, X).ntk + noise_std**2 * np.eye(len(X))
 
-    def train(self, solver):
+    def train(self, solver, pilot=None):
         spectrum = np.linalg.eigh(self.theta)
-        return backend.train(self.net, self.start, self.X, self.y, solver, spectrum, self.noise_std, self.xi)
+        return backend.train(self.net, self.start, self.X, self.y, solver, spectrum, self.noise_std, self.xi, pilot)
 
     def functions(self, params, X=X_TEST):
         return np.stack([values(self.net, body(params, i), X) for i in range(len(self.y))])
@@ -154,6 +155,53 @@ def test_the_accuracy_asked_for_with_many_heads(time):
         params, report = problem.train(GradientFlow(time, rtol))
         assert worst(problem.functions(params), problem.functions(fine)) <= rtol
         assert report.error <= rtol / 2
+
+
+@pytest.mark.parametrize("width", [32, 128, 512])
+@pytest.mark.parametrize("time", [5.0, inf])
+def test_the_accuracy_asked_for_by_all_that_follow_a_pilot(width, time):
+    """Most bodies of a fit are stepped as finely as the first few needed; the error must be right for every one."""
+    X, x_test = (np.random.default_rng(seed).normal(size=(size, 3)) for seed, size in ((0, 10), (1, 50)))
+
+    def fit(rtol):
+        y = 3 * np.sin(X.sum(1))
+        model = DeepEnsemble(MLP(3, width=width), members=200, seed=1, solver=GradientFlow(time, rtol)).fit(X, y)
+        return model.functions(x_test)[:, None], model.report
+
+    fine, _ = fit(1e-5)
+    for rtol in (1e-1, 1e-2, 1e-3):
+        trained, report = fit(rtol)
+        assert worst(trained, fine) <= rtol
+        assert report.error <= rtol / 2
+
+
+def test_a_pilot_saves_evaluations_where_the_block_is_like_it_and_is_not_believed_where_it_is_not():
+    problem = Problem(MLP(3, width=128), np.random.default_rng(0).normal(size=(10, 3)), bodies=4)
+    params, alone = problem.train(GradientFlow(rtol=1e-2))
+    _, led = problem.train(GradientFlow(rtol=1e-2), alone.pilot)
+    assert led.pilot == alone.pilot
+    assert alone.error <= led.error <= 5e-3
+    assert led.evaluations < 0.6 * alone.evaluations
+    assert alone.pilot
+    doubtful = replace(alone.pilot, off=100 * alone.pilot.off)
+    again, judged = problem.train(GradientFlow(rtol=1e-2), doubtful)
+    assert judged.pilot == alone.pilot
+    assert worst(problem.functions(again), problem.functions(params)) == 0
+    assert judged.error == alone.error
+
+
+def test_of_two_pilots_the_one_that_needed_more_steps_decides():
+    few, many = Pilot(4, 0.5, 0.1), Pilot(8, 0.1, 0.01)
+    assert few | many == many | few == many
+    assert few | Pilot(4, 0.2, 0.3) == Pilot(4, 0.5, 0.3)
+
+
+def test_the_error_a_pilot_expects_grows_faster_beyond_its_own_reach():
+    pilot = Pilot(4, reach=0.2, off=0.03)
+    assert pilot.error(0.1) == pytest.approx(pilot.error(0.2) / 2)
+    assert pilot.error(0.4) == pytest.approx(pilot.error(0.2) * 4)
+    assert pilot.error(0.2) > 0.03
+    assert Pilot(4, 0.0, 0.0).error(0.0) == 0
 
 
 # --------------------------------------------------------------------------------------------------- convergence

@@ -91,9 +91,9 @@ MISTAKES = [
     Mistake(
         "noise without the pull to the start",
         "training.py",
-        "X, targets(block, start), solver, spectrum, noise_std, offsets)",
+        "X, targets(block, start), solver, spectrum, noise_std, offsets, pilot)",
         "X, targets(block, start) - (0 if offsets is None else noise_std * np.swapaxes(offsets, 1, 2)), solver, "
-        "spectrum)",
+        "spectrum, pilot=pilot)",
         TARGET,
         "B5",
     ),

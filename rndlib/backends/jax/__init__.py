@@ -17,7 +17,7 @@ from rndlib.backends.jax.flow import gradient_flow
 from rndlib.backends.jax.precision import in_float64
 from rndlib.backends.jax.programs import WIDE, program
 from rndlib.network import MLP
-from rndlib.solvers import GradientDescent, Report, Solver
+from rndlib.solvers import GradientDescent, Pilot, Report, Solver
 from rndlib.weights import Directions, Params
 
 CHUNK_BYTES = 2**20
@@ -69,12 +69,14 @@ def train(
     spectrum: tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n n"]],
     noise_std: float = 0.0,
     offsets: Float[np.ndarray, "bodies n heads"] | None = None,
+    pilot: Pilot | None = None,
 ) -> tuple[Params, Report]:
     """Parameters of every body after training on 1/2 ||f(X) + noise_std xi - y||^2, and a report.
 
     xi are extra trainable offsets, one a training point and head, starting at `offsets` (zero if None). They add
     noise_std^2 to the diagonal of the tangent kernel and are present on the training set only. `spectrum` holds the
-    eigenvalues and eigenvectors of the infinite-width kernel on X, noise included.
+    eigenvalues and eigenvectors of the infinite-width kernel on X, noise included. `pilot` is from the report on other
+    bodies of the same description, if some have been trained.
 
     Raises
     ------
@@ -91,7 +93,7 @@ def train(
     else:
         basis = Spectrum(*map(jnp.asarray, spectrum))
         trained, report = gradient_flow(
-            net, solver, start, jnp.asarray(xi), jnp.asarray(X), jnp.asarray(y), noise_std, basis
+            net, solver, start, jnp.asarray(xi), jnp.asarray(X), jnp.asarray(y), noise_std, basis, pilot
         )
     return jax.tree.map(np.asarray, trained), report
 

@@ -25,7 +25,7 @@ from rndlib.backends.jax.linearise import Bodies, Params, apply, linearise, pull
 from rndlib.backends.jax.programs import WIDE, program
 from rndlib.backends.jax.spectrum import largest_eigenvalue
 from rndlib.network import MLP
-from rndlib.solvers import CLOSE, DivergenceError, GradientFlow, Report
+from rndlib.solvers import CLOSE, DivergenceError, GradientFlow, Pilot, Report
 
 FIRST_STEPS, MOST_STEPS = 1, 8192  # relu, whose kinks leave no second order, needs thousands
 MOST_NEWTON = 10
@@ -56,7 +56,7 @@ def clock(eigenvalues: np.ndarray, time: float) -> Callable[[int], np.ndarray]:
     def cut(steps: int) -> np.ndarray:
         times = np.interp(np.linspace(0, end, 2 * steps + 1), table, fine)
         times[-1] = time
-        return (times[1:] - np.repeat(times[:-1:2], 2))
+        return times[1:] - np.repeat(times[:-1:2], 2)
 
     return cut
 
@@ -92,9 +92,10 @@ def _integrate(net, state, X, targets, noise_std, spectrum, durations, count):
 
 @program()
 def _extrapolate(net, coarse, fine, probes):
-    """The state that two integrations extrapolate to, and its functions at the probes."""
+    """The state that two integrations extrapolate to, and the functions at the probes of it and of the finer one."""
     state = jax.tree.map(lambda a, b: b + (b - a) / 3, coarse, fine)
-    return state, jax.vmap(lambda p: apply(net, p, probes))(state[0])
+    extrapolated, plain = (jax.vmap(lambda p: apply(net, p, probes))(params) for params, _ in (state, fine))
+    return state, extrapolated, plain
 
 
 @program()
@@ -113,8 +114,13 @@ def gradient_flow(
     targets: Float[Array, "bodies n heads"],
     noise_std: float,
     spectrum: Spectrum,
+    pilot: Pilot | None = None,
 ) -> tuple[Bodies, Report]:
     """The parameters of a block of bodies after gradient flow, each on its own targets.
+
+    Two extrapolations cost more than twice what the first of them did, and all they add is an estimate of its error.
+    With a `pilot` from other bodies of the same description that estimate is made from how far the first one
+    extrapolates, and the second is left to blocks where this is not small enough.
 
     Raises
     ------
@@ -141,21 +147,27 @@ def gradient_flow(
         padded[: len(durations)] = durations
         return _integrate(net, state, X, targets, noise, spectrum, padded, np.asarray(len(durations)))
 
-    steps, error = FIRST_STEPS, inf
-    coarse, extrapolated = integrate(start, cut(steps)), None
+    steps = pilot.steps // 2 if pilot else FIRST_STEPS
+    coarse, last = integrate(start, cut(steps)), None
     # A safety factor of two: the probes stand in for points that the caller will choose.
+    allowed = solver.rtol / 2
     while True:
         steps *= 2
         fine = integrate(start, cut(steps))
-        previous = extrapolated
-        state, extrapolated = _extrapolate(net, coarse, fine, probes)
-        # Where the network is smooth, the extrapolation's error falls at least fourfold with twice the steps; where it
-        # crosses the kinks of relu, twofold: its last change then is its error. The change from `coarse` to `fine`
-        # would serve a level earlier, but not reliably: with few steps it has come out fifty times too small.
-        if previous is not None:
-            error = _distance(previous, extrapolated)
-            if error <= solver.rtol / 2:
-                break
+        state, extrapolated, plain = _extrapolate(net, coarse, fine, probes)
+        reach = _distance(plain, extrapolated)
+        if last is None:
+            error = pilot.error(reach) if pilot else inf
+        else:
+            # Where the network is smooth, the extrapolation's error falls at least fourfold with twice the steps;
+            # where it crosses the kinks of relu, twofold: its last change then is its error. How far it extrapolates
+            # would serve a level earlier, but not reliably: with few steps it has come out fifty times too small.
+            before, far = last
+            error = _distance(before, extrapolated)
+            pilot = Pilot(steps // 2, far, error)
+        last = extrapolated, reach
+        if error <= allowed:
+            break
         if steps == MOST_STEPS:
             raise DivergenceError(
                 f"gradient flow: estimated relative error {error:.1e} after {steps} steps, asked for rtol = "
@@ -175,7 +187,7 @@ def gradient_flow(
             f"gradient flow: training residual {residual:.1e} of the first after {newton} Newton steps: the empirical "
             "tangent kernel is singular or nearly so: widen the network, use fewer heads a body, or drop close points"
         )
-    return state[0], Report(solver.time, residual, error, evaluations, True)
+    return state[0], Report(solver.time, residual, error, evaluations, True, pilot)
 
 
 def _stretched(eigenvalues: np.ndarray, largest: float) -> np.ndarray:
