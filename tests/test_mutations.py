@@ -152,6 +152,14 @@ MISTAKES = [
         KERNELS,
         "P4",
     ),
+    Mistake(
+        "gradient descent at twice its rate",
+        "backends/jax/descent.py",
+        "p - rate * g",
+        "p - 2 * rate * g",
+        KERNELS,
+        "P4",
+    ),
     Mistake("degrees of freedom K + 1", "laws.py", "stats.chi2(dof, ", "stats.chi2(dof + 1, ", CHI2, "M2"),
     Mistake(
         "two heads share their weights",

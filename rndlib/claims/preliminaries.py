@@ -71,7 +71,7 @@ ROWS = [
     Claim(
         id="P4",
         statement="A wide network is at every training time the kernel regression from its own start.",
-        source="Eq. 6 and Theorem B.1 with the sign of its proof, Eq. 24 at finite t",
+        source="Eq. 6 and Theorem B.1 with the sign of its proof, Eq. 24 at finite t and at a step of descent",
         notebook=_NOTEBOOK,
         statistic="largest error over training times, relative to the way moved, geometric mean, upper 95 % end",
         unit="one network at the largest width",
