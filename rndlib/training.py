@@ -19,7 +19,7 @@ from rndlib.weights import Params, Role, draw, draw_offsets
 PILOTS = 8
 """Bodies that are trained before the others, which learn from them how finely to step."""
 
-BLOCKS = 32
+BLOCKS = 16
 """Blocks that many bodies are trained in at least, so that the pilots' are few of them."""
 
 Block = tuple[list[int], list[tuple[np.ndarray, np.ndarray]]]
@@ -80,7 +80,7 @@ def train(
         return backend.train(net, start, X, targets(block, start), solver, spectrum, noise_std, offsets, pilot)
 
     blocks = split(bodies, min(backend.block_size(net, heads, len(X)), max(PILOTS // 2, bodies // BLOCKS)))
-    first = max(2, -(-PILOTS // len(blocks[0])))  # two blocks at least, as machines have two cores at least
+    first = -(-PILOTS // len(blocks[0]))
     results = parallel(one, blocks[:first])
     pilot = reduce(or_, (report for _, report in results)).pilot
     results += parallel(lambda block: one(block, pilot), blocks[first:])

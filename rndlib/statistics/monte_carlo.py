@@ -87,8 +87,8 @@ def floor_draws(
     ]
 
     def estimates(models: int, dof: int) -> np.ndarray:
-        W = np.stack([_wishart(rng, factor.shape[1], dof) for _ in range(models)]) / dof
-        return np.einsum("mxi,xi->mx", factor @ W, factor)
+        lower = np.stack([_wishart_factor(rng, factor.shape[1], dof) for _ in range(models)])
+        return np.sum((factor @ lower) ** 2, axis=2) / dof
 
     expected = floor(np.sum(factor**2, axis=1), heads, members)
     repeats = range(checks.whole("draws", draws, 1))
@@ -114,12 +114,12 @@ def above_floor(difference: float, floor: float, draws: ArrayLike, confidence: f
     return Finding(ratio / float(bottom), (ratio / float(top), ratio / float(bottom)))
 
 
-def _wishart(rng: np.random.Generator, size: int, dof: int) -> np.ndarray:
-    """A draw of Z Z^T for standard normal Z of `(size, dof)`, by its triangular (Bartlett) factor."""
+def _wishart_factor(rng: np.random.Generator, size: int, dof: int) -> np.ndarray:
+    """Bartlett's triangular factor of a draw of Z Z^T, for standard normal Z of `(size, dof)`."""
     columns = min(size, dof)
     factor = np.tril(rng.standard_normal((size, columns)), -1)
     np.fill_diagonal(factor, np.sqrt(rng.chisquare(dof - np.arange(columns))))
-    return factor @ factor.T
+    return factor
 
 
 def _factor(cov: np.ndarray) -> np.ndarray:
