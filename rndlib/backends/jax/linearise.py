@@ -5,14 +5,13 @@ With `delta^l` the derivative of the outputs with respect to the preactivations 
 a product with the kernel goes backward and forward through the layers and costs what two forward passes do.
 """
 
-from collections.abc import Callable
 from math import sqrt
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from rndlib.backends.jax.activations import VALUE_AND_SLOPE
 from rndlib.network import MLP
 
 # Fan-in and fan-out differ from layer to layer: names with an underscore bind nothing.
@@ -20,32 +19,7 @@ Params = list[tuple[Float[Array, "_fan_out _fan_in"], Float[Array, "_fan_out"]]]
 Bodies = list[tuple[Float[Array, "bodies _fan_out _fan_in"], Float[Array, "bodies _fan_out"]]]
 
 
-def _silu(z: Array) -> tuple[Array, Array]:
-    # In this form XLA's CPU code needs one exponential for both; e^-z = inf gives the limit 0.
-    s = 1 / (1 + jnp.exp(-z))
-    return z * s, s * (1 + z * (1 - s))
-
-
-def _gelu(z: Array) -> tuple[Array, Array]:
-    below = 0.5 * (1 + jax.scipy.special.erf(z * sqrt(0.5)))
-    return z * below, below + z * jnp.exp(-0.5 * z * z) / sqrt(2 * jnp.pi)
-
-
-def _tanh(z: Array) -> tuple[Array, Array]:
-    value = jnp.tanh(z)
-    return value, 1 - value**2
-
-
-VALUE_AND_SLOPE: dict[str, Callable[[Array], tuple[Array, Array]]] = {
-    "silu": _silu,
-    "relu": lambda z: (jnp.maximum(z, 0), (z > 0).astype(z.dtype)),
-    "erf": lambda z: (jax.scipy.special.erf(z), (2 / sqrt(jnp.pi)) * jnp.exp(-z * z)),
-    "gelu": _gelu,
-    "tanh": _tanh,
-}
-"""phi and phi' together, as most evaluations need both; the compiler drops the one that is not used."""
-
-# Below this fan-in a sum of outer products beats XLA's matrix product, whose inner loop is then too short.
+# Up to this fan-in a sum of outer products beats XLA's matrix product, whose inner loop is then too short.
 _NARROW = 8
 
 
@@ -66,13 +40,15 @@ class Linear(NamedTuple):
     grams: list[Array]
 
 
-def _affine(net: MLP, w: Array, b: Array, x: Array) -> Array:
-    scaled = net.sigma_w / sqrt(w.shape[1]) * w
+def _across(x: Array, w: Array) -> Array:
+    """x w', with x (N, n_{l-1}) and w (n_l, n_{l-1})."""
     if w.shape[1] <= _NARROW:
-        product = sum(x[:, j : j + 1] * scaled[:, j] for j in range(w.shape[1]))
-    else:
-        product = x @ scaled.T
-    return product + net.sigma_b * b
+        return sum((x[:, j : j + 1] * w[:, j] for j in range(1, w.shape[1])), x[:, :1] * w[:, 0])
+    return x @ w.T
+
+
+def _affine(net: MLP, w: Array, b: Array, x: Array) -> Array:
+    return _across(x, net.sigma_w / sqrt(w.shape[1]) * w) + net.sigma_b * b
 
 
 def apply(net: MLP, params: Params, X: Float[Array, "n d"]) -> Float[Array, "n heads"]:
@@ -133,7 +109,7 @@ def push_forward(net: MLP, at: Linear, d_params: Params) -> Float[Array, "n head
     dz = jnp.zeros((at.inputs[0].shape[0], 0))
     for l, ((dw, db), x) in enumerate(zip(d_params, at.inputs, strict=True)):
         carried = (at.slopes[l - 1] * dz) @ at.transposed[l] if l else 0.0
-        dz = carried + net.sigma_w / sqrt(x.shape[1]) * x @ dw.T + net.sigma_b * db
+        dz = carried + _affine(net, dw, db, x)
     return dz
 
 

@@ -1,0 +1,91 @@
+"""The nonlinearities of Eq. 1 with their derivatives, in forms that XLA turns into vector instructions.
+
+In float64 on a processor, XLA calls the C library's scalar `exp` and `tanh` for each number; they took most of the
+time of training silu networks. Both are written here in operations that it vectorises, which is some six times faster
+and as accurate.
+"""
+
+from collections.abc import Callable
+from math import factorial, log, pi, sqrt
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array
+
+ValueAndSlope = Callable[[Array], tuple[Array, Array]]
+
+# ln 2 in two parts, the first with zeros at its end: a whole number of up to 11 bits times it is exact.
+_LN2_HIGH = float.fromhex("0x1.62e42feep-1")
+_LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
+_EXPONENT = 1.5 * 2.0**52 + 1023
+"""Added to a whole number k, it leaves the exponent that a float64 has for 2^k in the last bits of the sum."""
+
+
+def _reduced(z: Array) -> tuple[Array, Array]:
+    """(2^k, e^r - 1) with `z = k ln 2 + r`, k whole and |r| <= ln(2) / 2, for float64 z between -708 and 709."""
+    z = jnp.clip(z, -708.0, 709.0)
+    k = jnp.rint(z * (1 / log(2)))
+    r = (z - k * _LN2_HIGH) - k * _LN2_LOW
+    series = jnp.full_like(r, 1 / factorial(13))  # what is cut off is below 1e-17
+    for power in range(12, 0, -1):
+        series = series * r + 1 / factorial(power)
+    scale = lax.bitcast_convert_type(k + _EXPONENT, jnp.int64) << 52
+    return lax.bitcast_convert_type(scale, jnp.float64), series * r
+
+
+@jax.custom_jvp
+def exp(z: Array) -> Array:
+    """e^z; beyond the range of float64 its smallest or largest number."""
+    if z.dtype != jnp.float64:
+        return jnp.exp(z)
+    scale, rest = _reduced(z)
+    return scale + scale * rest
+
+
+@exp.defjvp
+def _exp_jvp(primals, tangents):
+    value = exp(*primals)
+    return value, value * tangents[0]
+
+
+@jax.custom_jvp
+def tanh(z: Array) -> Array:
+    """tanh(z), to relative accuracy also near zero."""
+    if z.dtype != jnp.float64:
+        return jnp.tanh(z)
+    scale, rest = _reduced(-2 * jnp.abs(z))
+    less = (scale - 1) + scale * rest  # e^{-2|z|} - 1
+    return -jnp.sign(z) * less / (less + 2)
+
+
+@tanh.defjvp
+def _tanh_jvp(primals, tangents):
+    value = tanh(*primals)
+    return value, (1 - value**2) * tangents[0]
+
+
+def _silu(z: Array) -> tuple[Array, Array]:
+    # In this form XLA's CPU code needs one exponential for both.
+    s = 1 / (1 + exp(-z))
+    return z * s, s * (1 + z * (1 - s))
+
+
+def _gelu(z: Array) -> tuple[Array, Array]:
+    below = 0.5 * (1 + jax.scipy.special.erf(z * sqrt(0.5)))
+    return z * below, below + z * exp(-0.5 * z * z) / sqrt(2 * pi)
+
+
+def _tanh(z: Array) -> tuple[Array, Array]:
+    value = tanh(z)
+    return value, 1 - value**2
+
+
+VALUE_AND_SLOPE: dict[str, ValueAndSlope] = {
+    "silu": _silu,
+    "relu": lambda z: (jnp.maximum(z, 0), (z > 0).astype(z.dtype)),
+    "erf": lambda z: (jax.scipy.special.erf(z), (2 / sqrt(pi)) * exp(-z * z)),
+    "gelu": _gelu,
+    "tanh": _tanh,
+}
+"""phi and phi' together, as most evaluations need both; the compiler drops the one that is not used."""
