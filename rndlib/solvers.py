@@ -76,14 +76,14 @@ class Pilot:
 
     steps: the number of steps whose extrapolation was accurate enough.
     reach: how far that extrapolated, relative to the function, the most over the bodies.
-    off: its relative error, the most over the bodies.
+    error: the extrapolation's relative error, the most over the bodies.
     """
 
     steps: int
     reach: float
-    off: float
+    error: float
 
-    def error(self, reach: float) -> float:
+    def estimate(self, reach: float) -> float:
         """Estimated error of another body's extrapolation from this many steps.
 
         It grows with the reach, and beyond that of any pilot with its square. The pilots are few, so theirs is not the
@@ -91,13 +91,13 @@ class Pilot:
         those less accurate than asked to what it is where each is its own pilot.
         """
         further = reach / self.reach if self.reach > 0 else 1.0
-        return 4 * self.off * further * max(1.0, further)
+        return 4 * self.error * further * max(1.0, further)
 
     def __or__(self, other: "Pilot") -> "Pilot":
         """What two groups of bodies say together: where they differ in steps, the group that needed more decides."""
         if self.steps != other.steps:
             return max(self, other, key=lambda pilot: pilot.steps)
-        return Pilot(self.steps, max(self.reach, other.reach), max(self.off, other.off))
+        return Pilot(self.steps, max(self.reach, other.reach), max(self.error, other.error))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from rndlib import checks, kernels
 from rndlib.blocks import parallel, split
 from rndlib.network import MLP
-from rndlib.solvers import Pilot, Report, Solver
+from rndlib.solvers import GradientFlow, Pilot, Report, Solver
 from rndlib.weights import Params, Role, draw, draw_offsets
 
 PILOTS = 8
@@ -80,7 +80,7 @@ def train(
         return backend.train(net, start, X, targets(block, start), solver, spectrum, noise_std, offsets, pilot)
 
     blocks = split(bodies, min(backend.block_size(net, heads, len(X)), max(PILOTS // 2, bodies // BLOCKS)))
-    first = -(-PILOTS // len(blocks[0]))
+    first = -(-PILOTS // len(blocks[0])) if isinstance(solver, GradientFlow) else len(blocks)
     results = parallel(one, blocks[:first])
     pilot = reduce(or_, (report for _, report in results)).pilot
     results += parallel(lambda block: one(block, pilot), blocks[first:])

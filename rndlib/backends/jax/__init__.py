@@ -23,6 +23,9 @@ from rndlib.weights import Directions, Params
 CHUNK_BYTES = 2**20
 """Size of one hidden layer's activations on a chunk of points: they should stay in a core's cache."""
 
+BLOCK_BYTES = 2**24
+"""Size of the parameters, or of one layer's derivatives, of all bodies that are trained in one call."""
+
 
 def functions(net: MLP, params: Params, X: Float[np.ndarray, "n d"], dtype: str) -> Float[np.ndarray, "bodies heads n"]:
     """f(X; theta) of every body and head (Eq. 1), computed in `dtype`, returned in float64."""
@@ -99,10 +102,10 @@ def train(
 
 
 def block_size(net: MLP, heads: int, n_samples: int) -> int:
-    """Bodies to train at once: as many as keep their activations and parameters within a core's cache."""
+    """Bodies to train in one call: one after the other, as many as keep what each of them needs within BLOCK_BYTES."""
     activations = n_samples * heads * net.width
     parameters = sum(rows * (columns + 1) for rows, columns in net.layer_shapes(heads))
-    return max(1, int(CHUNK_BYTES / 8 / max(activations, parameters)))
+    return max(1, int(BLOCK_BYTES / 8 / max(activations, parameters)))
 
 
 @in_float64

@@ -12,7 +12,8 @@ successive ones give a Richardson extrapolation, until two successive extrapolat
 """
 
 from collections.abc import Callable
-from math import inf, sqrt
+from functools import lru_cache
+from math import ceil, exp, inf, log, sqrt
 
 import jax
 import jax.numpy as jnp
@@ -35,14 +36,16 @@ RESIDUAL_FLOOR = 1e-9
 State = tuple[Bodies, Array]
 
 
-def clock(eigenvalues: np.ndarray, time: float) -> Callable[[int], np.ndarray]:
+@lru_cache(maxsize=64)
+def clock(spectrum: tuple[float, ...], time: float) -> Callable[[int], np.ndarray]:
     """How to cut `time` into a number of steps: the way to each one's midpoint and its duration in turn, (2 steps,).
 
-    A mode of the kernel with eigenvalue lambda moves while lambda t is of order one. So time is replaced by progress
-    u(t) = sum_i w_i lambda_i t / (1 + lambda_i t), from 0 to 1, and steps are equal in u. The weights
-    w_i ~ lambda_i^{-1/4} favour the slow modes, which move the parameters furthest. Midpoints are midpoints in u;
-    as u is smooth in t, the rule stays second order.
+    `spectrum` has the kernel's eigenvalues. A mode with eigenvalue lambda moves while lambda t is of order one. So
+    time is replaced by progress u(t) = sum_i w_i lambda_i t / (1 + lambda_i t), from 0 to 1, and steps are equal in u.
+    The weights w_i ~ lambda_i^{-1/4} favour the slow modes, which move the parameters furthest. Midpoints are
+    midpoints in u; as u is smooth in t, the rule stays second order.
     """
+    eigenvalues = np.array(spectrum)
     weights = eigenvalues**-0.25 / np.sum(eigenvalues**-0.25)
 
     def progress(t: np.ndarray) -> np.ndarray:
@@ -74,7 +77,9 @@ def _integrate(net, state, X, targets, noise_std, spectrum, durations, count):
     """
     noise = noise_std**2
 
-    def one(state, y):
+    def one(body):
+        state, y = body
+
         def half_step(i, carry):
             base, here = carry
             params, offsets = base
@@ -87,21 +92,22 @@ def _integrate(net, state, X, targets, noise_std, spectrum, durations, count):
 
         return lax.fori_loop(0, count, half_step, (state, state))[1]
 
-    return jax.vmap(one)(state, targets)
+    # One body after the other: what it needs then stays in the cache, and none waits for another's solves.
+    return lax.map(one, (state, targets))
 
 
-@program()
+@program(**WIDE)
 def _extrapolate(net, coarse, fine, probes):
     """The state that two integrations extrapolate to, and the functions at the probes of it and of the finer one."""
     state = jax.tree.map(lambda a, b: b + (b - a) / 3, coarse, fine)
-    extrapolated, plain = (jax.vmap(lambda p: apply(net, p, probes))(params) for params, _ in (state, fine))
+    extrapolated, plain = (lax.map(lambda p: apply(net, p, probes), params) for params, _ in (state, fine))
     return state, extrapolated, plain
 
 
-@program()
+@program(**WIDE)
 def _residual(net, state, X, targets, noise_std):
     params, offsets = state
-    f = jax.vmap(lambda p: apply(net, p, X))(params)
+    f = lax.map(lambda p: apply(net, p, X), params)
     return jnp.sqrt(jnp.sum((f + noise_std * offsets - targets) ** 2, axis=(1, 2)))
 
 
@@ -157,7 +163,7 @@ def gradient_flow(
         state, extrapolated, plain = _extrapolate(net, coarse, fine, probes)
         reach = _distance(plain, extrapolated)
         if last is None:
-            error = pilot.error(reach) if pilot else inf
+            error = pilot.estimate(reach) if pilot else inf
         else:
             # Where the network is smooth, the extrapolation's error falls at least fourfold with twice the steps;
             # where it crosses the kinks of relu, twofold: its last change then is its error. How far it extrapolates
@@ -190,11 +196,16 @@ def gradient_flow(
     return state[0], Report(solver.time, residual, error, evaluations, True, pilot)
 
 
-def _stretched(eigenvalues: np.ndarray, largest: float) -> np.ndarray:
-    """The eigenvalues, stretched on a logarithmic scale so that the smallest stays and the largest is as given."""
+def _stretched(eigenvalues: np.ndarray, largest: float) -> tuple[float, ...]:
+    """The eigenvalues, stretched on a logarithmic scale so that the smallest stays and the largest is as given.
+
+    To within a tenth, so that most blocks of a fit share a clock.
+    """
+    if largest > 0:
+        largest = exp(ceil(10 * log(largest)) / 10)
     values = np.maximum(eigenvalues, 1e-12 * eigenvalues.max())
     spread = np.log(values.max() / values.min())
-    return values * (largest / values.max()) ** (np.log(values / values.min()) / spread if spread > 0 else 1.0)
+    return tuple(values * (largest / values.max()) ** (np.log(values / values.min()) / spread if spread > 0 else 1.0))
 
 
 def _around(X: np.ndarray) -> np.ndarray:
