@@ -140,15 +140,31 @@ def test_many_heads_without_time(many):
 # ----------------------------------------------------------------------------------------------- no convergence
 
 
+def of_one_start(monkeypatch, iterations):
+    monkeypatch.setattr(exponential, "ITERATIONS", iterations)
+    monkeypatch.setattr(exponential, "STARTS", 1)
+
+
 @in_float64
 def test_what_did_not_converge_is_not_a_number(monkeypatch, many):
-    monkeypatch.setattr(exponential, "MAX_ITERATIONS", 2)
+    of_one_start(monkeypatch, 5)
     at, _, r, noise, spectrum = many
     assert np.isnan(flow_integral(at, r, jnp.asarray(inf), noise, spectrum)).all()
 
 
+@in_float64
+def test_what_did_not_converge_starts_anew_from_where_it_is(monkeypatch, many):
+    monkeypatch.setattr(exponential, "ITERATIONS", 5)  # too few, as the test before shows
+    monkeypatch.setattr(exponential, "STARTS", 100)
+    at, A, r, noise, spectrum = many
+    v = np.asarray(flow_integral(at, r, jnp.asarray(inf), noise, spectrum)).ravel()
+    r = np.asarray(r).ravel()
+    allowed = 2 * EXPONENTIAL_ERROR + SOLVE_RTOL + 1e-7 * np.linalg.cond(A)
+    assert np.linalg.norm(A @ v - r) <= allowed * np.linalg.norm(r)
+
+
 def test_training_says_so(monkeypatch):
-    monkeypatch.setattr(exponential, "MAX_ITERATIONS", 2)
+    of_one_start(monkeypatch, 2)
     monkeypatch.setattr(flow, "MOST_STEPS", 4)
     # A network of its own: what is compiled for it here must not serve another test.
     net = MLP(3, width=311, sigma_w=1.23)

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.custom_batching import sequential_vmap
 from jaxtyping import Array, Float
 from scipy.interpolate import AAA
 
@@ -28,7 +27,9 @@ SOLVE_RTOL = 1e-4
 """Relative residual of the shifted systems. They are solved in float32, which is enough: the error of one solve is a
 relative change of one step, and at convergence Newton's method, in float64, removes what the solves have left."""
 
-MAX_ITERATIONS = 1000
+ITERATIONS, STARTS = 1000, 3
+"""A system takes some 50 iterations, a nearly singular one several hundred. The method can break down, about once in
+a thousand solves of many heads on a narrow body: after so many iterations it starts anew from where it is."""
 
 
 class Spectrum(NamedTuple):
@@ -43,12 +44,17 @@ class Spectrum(NamedTuple):
 
 
 class _Iterate(NamedTuple):
-    """Of the conjugate-gradient method, each with a leading axis for the shifts: p is the direction, rho = r' z."""
+    """Of the conjugate-gradient method, each with a leading axis for the shifts: p is the direction, rho = r' z.
+
+    active: whether a shift's residual is still too large. A shift that is done is left alone: its products have sunk
+    to rounding.
+    """
 
     x: Array
     residual: Array
     p: Array
     rho: Array
+    active: Array
     iteration: Array
 
 
@@ -74,16 +80,8 @@ def flow_integral(
     return _rational(at, r, h, noise, spectrum)
 
 
-@sequential_vmap
-def _eigh(A: Array) -> tuple[Array, Array]:
-    # Under vmap, one matrix after the other. jaxlib 0.10 hands the matrices of a batch to the same few threads that
-    # run the program asking for them, and waits: two programs at once, as here, then wait for each other for good.
-    values, vectors = jnp.linalg.eigh(A)
-    return values, vectors
-
-
 def _dense(at: Linear, r: Array, h: Array, noise: Array) -> Array:
-    values, vectors = _eigh(kernel_matrix(at) + noise * jnp.eye(r.size))
+    values, vectors = jnp.linalg.eigh(kernel_matrix(at) + noise * jnp.eye(r.size))
     finite = jnp.where(jnp.isinf(h), 1.0, h)
     # (1 - e^{-h lambda}) / lambda, and its limit h where lambda is zero or rounds to it (a finite time allows that).
     small = jnp.abs(finite * values) < 1e-12
@@ -93,56 +91,56 @@ def _dense(at: Linear, r: Array, h: Array, noise: Array) -> Array:
 
 
 def _rational(at: Linear, r: Array, h: Array, noise: Array, spectrum: Spectrum) -> Array:
-    # (1 - R(z)) / z has the residues -c_j / z_j at R's poles and none at 0, since R(0) = 1. An infinite h makes every
-    # shift zero, and the same sum returns Theta^{-1} r.
-    poles, residues = rational_exponential()
     size = jnp.linalg.norm(r)
     unit = r / jnp.where(size > 0, size, 1.0)
     at, unit, spectrum = jax.tree.map(lambda a: a.astype(jnp.float32), (at, unit, spectrum))
-    # v is h r to eight digits for times this short, and shorter ones would take the shifts out of float32's range.
-    shortest = 1e-9 / jnp.max(spectrum.values)
-    part = jnp.where(h < shortest, h / shortest, 1.0)
-    shifts = (noise - jnp.asarray(poles) / jnp.maximum(h, shortest)).astype(jnp.complex64)
-    solutions = _conjugate_gradient(at, unit, shifts, spectrum)
-    return part * size * 2 * jnp.einsum("s,snk->nk", -jnp.asarray(residues / poles), solutions).real
+
+    def some_time(h: Array) -> Array:
+        # (1 - R(z)) / z has the residues -c_j / z_j at R's poles and none at 0, since R(0) = 1.
+        poles, residues = rational_exponential()
+        # v is h r to eight digits for times this short, and shorter ones would take the shifts out of float32's range.
+        shortest = 1e-9 / jnp.max(spectrum.values)
+        part = jnp.where(h < shortest, h / shortest, 1.0)
+        shifts = (noise - jnp.asarray(poles) / jnp.maximum(h, shortest)).astype(jnp.complex64)
+        solutions = _conjugate_gradient(at, unit, shifts, spectrum)
+        return part * 2 * jnp.einsum("s,snk->nk", -jnp.asarray(residues / poles), solutions).real
+
+    def without_end(_: Array) -> Array:
+        return _conjugate_gradient(at, unit, noise.astype(jnp.float32)[None], spectrum)[0].astype(r.dtype)
+
+    return size * lax.cond(jnp.isinf(h), without_end, some_time, h)
 
 
 def _conjugate_gradient(at: Linear, r: Array, shifts: Array, spectrum: Spectrum) -> Array:
-    """(Theta + s)^{-1} r for every shift s, (shifts, N, heads), complex.
+    """(Theta + s)^{-1} r for every shift s, real or complex, (shifts, N, heads).
 
-    The matrices are complex symmetric, so the conjugate-gradient recurrences hold with the unconjugated product
-    (COCG; van der Vorst and Melissen, 1990). The preconditioner is the infinite-width kernel of each head, which is
-    what the empirical kernel tends to.
+    The matrices are symmetric, so the conjugate-gradient recurrences hold with the unconjugated product (COCG for
+    complex ones; van der Vorst and Melissen, 1990). The preconditioner is the infinite-width kernel of each head,
+    which is what the empirical kernel tends to.
     """
+    gains = 1 / (spectrum.values + shifts[:, None])
+    approximate = jnp.einsum("ni,si,mi->snm", spectrum.vectors, gains, spectrum.vectors)
 
     def precondition(v: Array) -> Array:
-        coordinates = jnp.einsum("ni,snk->sik", spectrum.vectors, v)
-        scale = (spectrum.values + shifts[:, None])[:, :, None]
-        return jnp.einsum("ni,sik->snk", spectrum.vectors, coordinates / scale)
+        return jnp.einsum("snm,smk->snk", approximate, v)
 
     def multiply(v: Array) -> Array:
         # Real and imaginary parts of all shifts as one batch of points: each weight matrix is then read once.
-        product = jax.vmap(partial(kernel_product, at))(jnp.concatenate([v.real, v.imag]))
-        return lax.complex(product[: len(v)], product[len(v) :]) + shifts[:, None, None] * v
+        parts = jnp.concatenate([v.real, v.imag]) if jnp.iscomplexobj(v) else v
+        product = jax.vmap(partial(kernel_product, at))(parts)
+        product = lax.complex(product[: len(v)], product[len(v) :]) if jnp.iscomplexobj(v) else product
+        return product + shifts[:, None, None] * v
 
     def dot(a: Array, b: Array) -> Array:
         return jnp.sum(a * b, axis=(1, 2))
 
-    def size(a: Array) -> Array:
-        return jnp.sqrt(jnp.sum(jnp.abs(a) ** 2, axis=(1, 2)))
+    allowed = SOLVE_RTOL**2 * jnp.sum(r**2)
 
-    target = SOLVE_RTOL * jnp.sqrt(jnp.sum(r**2))
-    residual = jnp.broadcast_to(r.astype(shifts.dtype), (shifts.size, *r.shape))
-    z = precondition(residual)
-    state = _Iterate(jnp.zeros_like(residual), residual, z, dot(residual, z), jnp.asarray(0))
-
-    def unfinished(state: _Iterate) -> Array:
-        return (state.iteration < MAX_ITERATIONS) & jnp.any(size(state.residual) > target)
+    def too_large(residual: Array) -> Array:
+        return jnp.sum((residual * residual.conj()).real, axis=(1, 2)) > allowed
 
     def step(state: _Iterate) -> _Iterate:
-        x, residual, p, rho, iteration = state
-        # A shift that is done is left alone: its products have sunk to rounding.
-        active = size(residual) > target
+        x, residual, p, rho, active, iteration = state
         q = multiply(p)
         alpha = jnp.where(active, rho / jnp.where(active, dot(p, q), 1.0), 0.0)
         x = x + alpha[:, None, None] * p
@@ -150,8 +148,19 @@ def _conjugate_gradient(at: Linear, r: Array, shifts: Array, spectrum: Spectrum)
         z = precondition(residual)
         rho_next = dot(residual, z)
         beta = jnp.where(active, rho_next / jnp.where(active, rho, 1.0), 0.0)
-        return _Iterate(x, residual, z + beta[:, None, None] * p, jnp.where(active, rho_next, rho), iteration + 1)
+        p = z + beta[:, None, None] * p
+        return _Iterate(x, residual, p, jnp.where(active, rho_next, rho), too_large(residual), iteration + 1)
 
-    state = lax.while_loop(unfinished, step, state)
+    def start(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+        x, residual, active, starts = state
+        residual = jnp.where(active[:, None, None], r - multiply(x), residual)
+        z = precondition(residual)
+        first = _Iterate(x, residual, z, dot(residual, z), active, jnp.asarray(0))
+        last = lax.while_loop(lambda s: jnp.any(s.active) & (s.iteration < ITERATIONS), step, first)
+        return last.x, last.residual, last.active, starts + 1
+
+    residual = jnp.broadcast_to(r.astype(shifts.dtype), (shifts.size, *r.shape))
+    state = jnp.zeros_like(residual), residual, too_large(residual), jnp.asarray(0)
+    x, _, active, _ = lax.while_loop(lambda s: jnp.any(s[2]) & (s[3] < STARTS), start, state)
     # NaN travels to the caller, who raises: a solution that did not converge must not pass for one.
-    return jnp.where((size(state.residual) <= target)[:, None, None], state.x, jnp.nan)
+    return jnp.where(active[:, None, None], jnp.nan, x)
