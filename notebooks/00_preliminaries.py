@@ -165,14 +165,12 @@ ledger
 # %% tags=["figure"]
 fig_p1 = figures.covariances(two, {f"networks, n = {wide}": np.cov(start.T), "control: bias left out": unbiased})
 figures.save(fig_p1, "fig_p1")
-fig_p1
 
 # %% tags=["figure"]
 fig_p1_gauss = figures.lengths(
     {f"n = {wide}": squared_lengths(start, two)}, 2 * n_points, (f"control: n = {few}", squared_lengths(narrow, two))
 )
 figures.save(fig_p1_gauss, "fig_p1_gauss")
-fig_p1_gauss
 
 # %% [markdown]
 # The covariances have a block for each pair of outputs. What they do not show is the shape: the outer bars of the
@@ -199,7 +197,6 @@ fig_p1_width = figures.errors_against(
     margin=CLAIMS["P1"].tolerance,
 )
 figures.save(fig_p1_width, "fig_p1_width")
-fig_p1_width
 
 # %% [markdown]
 # ## P2: the tangent kernel is the same for every draw
@@ -275,7 +272,6 @@ fig_p2 = figures.matrices(
     "tangent kernel\n(label units squared)",
 )
 figures.save(fig_p2, "fig_p2")
-fig_p2
 
 # %% tags=["figure"]
 scale = np.linalg.norm(theta)
@@ -294,7 +290,6 @@ fig_p2_width = figures.errors_against(
     margin=CLAIMS["P2"].tolerance,
 )
 figures.save(fig_p2_width, "fig_p2_width")
-fig_p2_width
 
 # %% [markdown]
 # The errors fall along $1/\sqrt{n}$, within one output and between the two, while the distance from the printed kernel
@@ -358,7 +353,6 @@ fig_p3 = figures.errors_against(
     guides={"1 / sqrt(n), as the bound": ("NTK parametrisation", -1 / 2), "1 / n": ("NTK parametrisation", -1)},
 )
 figures.save(fig_p3, "fig_p3")
-fig_p3
 
 # %% [markdown]
 # Here the kernel changes even more slowly than the bound says, about like $1/n$. In the mean-field scaling a network
@@ -433,7 +427,6 @@ fig_p4 = figures.trajectories(
     f_t[widest][:, :shown_networks, shown_points].swapaxes(0, 1),
 )  # fmt: skip
 figures.save(fig_p4, "fig_p4")
-fig_p4
 
 # %% [markdown]
 # Three networks at three test points. The lines are not fitted: they are computed from the outputs at $t = 0$ and the
@@ -471,7 +464,6 @@ fig_p4_width = figures.errors_against(
     margin=CLAIMS["P4"].tolerance,
 )
 figures.save(fig_p4_width, "fig_p4_width")
-fig_p4_width
 
 # %% [markdown]
 # Nearly all of the error is the scatter of the initial kernel, which falls like $1/\sqrt{n}$. Given that kernel, the
@@ -548,7 +540,6 @@ fig_p5 = figures.matrices(
     "kernel\n(label units squared)",
 )
 figures.save(fig_p5, "fig_p5")
-fig_p5
 
 # %% tags=["figure"]
 fig_p5_width = figures.errors_against(
@@ -563,7 +554,6 @@ fig_p5_width = figures.errors_against(
     margin=CLAIMS["P5"].tolerance,
 )
 figures.save(fig_p5_width, "fig_p5_width")
-fig_p5_width
 
 # %% [markdown]
 # ## Beside another library
@@ -634,7 +624,7 @@ if stax is not None:
 # level off at it.
 
 # %% tags=["figure", "beside"]
-fig_nt, silu = None, replace(net, activation="silu")
+shown, silu = None, replace(net, activation="silu")
 if stax is not None:
     rules = [partial(stax.ElementwiseNumerical, jax.nn.silu, deg=degree) for degree in degrees]
     by_degree = np.array([deviations(silu, rule, inf) for rule in rules]).T
@@ -647,8 +637,8 @@ if stax is not None:
         "degree of the quadrature of neural-tangents",
         "largest deviation from the exact value\n(relative to the largest entry)",
     )
-    figures.save(fig_nt, "fig_nt")
-fig_nt
+    shown = figures.save(fig_nt, "fig_nt")
+shown
 
 # %% [markdown]
 # An error of the kernel is multiplied by the condition of $\Theta_{\mathcal{X}\mathcal{X}}$ on its way into the law.

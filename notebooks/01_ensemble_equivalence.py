@@ -149,7 +149,6 @@ ledger
 # %% tags=["figure"]
 fig_e1 = figures.covariances(law.cov, {"ensemble": np.cov(sampled.T), "control: posterior": posterior.cov})
 figures.save(fig_e1, "fig_e1")
-fig_e1
 
 # %% [markdown]
 # A trained network is a sample from the law, to well within the margin, and the ensemble is not a sample of the
@@ -180,7 +179,6 @@ ledger
 # %% tags=["figure"]
 fig_e2 = figures.covariances(law.cov, {"RND error": sampled.T @ sampled / networks, "control: kappa once": once.cov})
 figures.save(fig_e2, "fig_e2")
-fig_e2
 
 # %% [markdown]
 # **As printed, this fails.** The last lines of the paper's proof of Theorem 3.1 say that the *converged* error is
@@ -232,7 +230,6 @@ fig_e3 = figures.ratio_over_points(
     np.log(2) / 2,
 )
 figures.save(fig_e3, "fig_e3")
-fig_e3
 
 # %% tags=["beside"]
 print(f"with the half: ratios from {np.exp(half.estimate.min()):.2g} to {np.exp(half.estimate.max()):.2g}")
@@ -311,7 +308,6 @@ fig_e4 = figures.variance_against_time(
     np.sqrt(2 / time_networks),
 )
 figures.save(fig_e4, "fig_e4")
-fig_e4
 
 # %% [markdown]
 # Ensemble and RND fall along the same lines, and the law says where they are at any moment. The markers of gradient

@@ -166,7 +166,6 @@ scale = np.sqrt(2 * law.var[0])
 panels = {"heads of one body": errors, "control: shared row": mixed(errors, overlap)}
 fig_m1 = figures.heads_against_each_other({title: sample[:, :2, 0] / scale for title, sample in panels.items()})
 figures.save(fig_m1, "fig_m1")
-fig_m1
 
 # %% tags=["beside"]
 rows = [
@@ -212,7 +211,6 @@ fig_m2 = figures.histograms(
     (f"control: {heads - 1}", unit[1]),
 )
 figures.save(fig_m2, "fig_m2")
-fig_m2
 
 # %% [markdown]
 # The histograms are of one test point, and follow the density of the theorem, not the one beside it. M2-pair puts the
@@ -258,7 +256,6 @@ fig_m3 = figures.covariances_of_squares(
     {name: covariance_pairs(values[:, first], law.cov[first, first], heads) for name, values in series.items()}
 )
 figures.save(fig_m3, "fig_m3")
-fig_m3
 
 # %% [markdown]
 # Every marker is a pair among the first eight test points, its bar two standard errors. Pairs at the right are near
@@ -314,7 +311,6 @@ fig_crowd = figures.crowding(
     CROWDING,
 )
 figures.save(fig_crowd, "fig_crowd")
-fig_crowd
 
 # %% [markdown]
 # The mean stays within a tenth or so, with as many heads as hidden units. What goes is the precision that so many heads

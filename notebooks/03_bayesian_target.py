@@ -139,7 +139,6 @@ fig_b1 = figures.covariances(
     {"targets": targets.T @ targets / networks, "control: last layer kept": control.T @ control / networks},
 )
 figures.save(fig_b1, "fig_b1")
-fig_b1
 
 # %% [markdown]
 # The target has the law that Proposition 4.1 gives it. Setting the last layer's part of $\psi$ to zero is what makes
@@ -208,7 +207,6 @@ ledger
 shown = {"Bayesian RND error": sampled, "control: standard RND": standard}
 fig_b3 = figures.covariances(cov, {label: drawn.T @ drawn / joint_networks for label, drawn in shown.items()})
 figures.save(fig_b3, "fig_b3")
-fig_b3
 
 # %% [markdown]
 # The error of a trained predictor is a draw from the centred posterior. That of standard RND comes from another
@@ -263,7 +261,6 @@ fig_time = figures.towards_posterior(
     np.sqrt(2 / joint_networks),
 )
 figures.save(fig_time, "fig_time")
-fig_time
 
 # %% [markdown]
 # How long is long enough? The law says when its variance comes within a tenth of the posterior's, at half of the test
@@ -305,7 +302,6 @@ ledger
 # %% tags=["figure"]
 fig_b4 = figures.ratio_over_points({"Bayesian ensemble": ratio, "control: standard ensemble": wrong}, np.log(2) / 2)
 figures.save(fig_b4, "fig_b4")
-fig_b4
 
 # %% [markdown]
 # Bayesian RND, which saw no label, has the variance of ensembles that were trained on them. Standard ensembles have
@@ -369,7 +365,6 @@ fig_b5 = figures.variance_against_noise(
     np.sqrt(2 / joint_networks),
 )
 figures.save(fig_b5, "fig_b5")
-fig_b5
 
 # %% [markdown]
 # At every level the error follows the noisy posterior. At $\sigma = 0.1$, where $\sigma^2$ is about the smallest
@@ -446,7 +441,6 @@ rules = {
 }
 fig_heads = figures.variance_against_load(series, rules, TOLERATED)
 figures.save(fig_heads, "fig_heads")
-fig_heads
 
 # %% tags=["figure"]
 n, k = crowd_widths[0], max(crowd_heads)
@@ -459,7 +453,6 @@ fig_crowded = figures.covariances(
     },
 )
 figures.save(fig_crowded, "fig_crowded")
-fig_crowded
 
 # %% [markdown]
 # With a shared $\psi$ the variance falls to some 0.8 of the posterior's by a load of 0.3, and stays there. (To know

@@ -143,7 +143,6 @@ fig_functions = figures.functions_on_walk(
     {"exact posterior": draws_of(law), "Bayesian RND": samples_of(bayesian), "control: standard RND": standard},
 )
 figures.save(fig_functions, "fig_functions")
-fig_functions
 
 # %% [markdown]
 # Above are the functions, below what is left of them after taking the posterior's mean away. All pass through the data,
@@ -235,7 +234,6 @@ fig_s1 = figures.distances_from_law(
     {label: test.statistic for label, test in tests.items()},
 )
 figures.save(fig_s1, "fig_s1")
-fig_s1
 
 # %% [markdown]
 # The permutation test asks another question than the margin: can this many networks tell the two laws apart at all? Its
@@ -291,7 +289,6 @@ print(aligned(["two samples of a fit", "correlation"], [*rows, ["with replacemen
 # %% tags=["figure"]
 fig_s2 = figures.pairs({label: at[:, :, 0] for label, at in two.items()})
 figures.save(fig_s2, "fig_s2")
-fig_s2
 
 # %% [markdown]
 # A user has one fit and asks it for samples. Here are as many as it has heads, and one more:
@@ -318,7 +315,6 @@ fig_noise = figures.functions_on_walk(
     distance, law, known, {"exact noisy posterior": draws_of(law), "Bayesian RND": samples_of(noisy)}
 )
 figures.save(fig_noise, "fig_noise")
-fig_noise
 
 # %% [markdown]
 # ## Limits

@@ -204,7 +204,6 @@ fig1 = figures.discrepancy_against_width(
     ],
 )
 figures.save(fig1, "fig1")
-fig1
 
 # %% tags=["beside"]
 pairs = {"standard": ("ensemble", "rnd"), "bayesian": ("bayesian ensemble", "bayesian rnd")}
@@ -247,7 +246,6 @@ ledger
 # %% tags=["figure"]
 fig2a = figures.scatter_by_width(widths, first["ensemble"], first["rnd"], "(a) RND and ensemble")
 figures.save(fig2a, "fig2a")
-fig2a
 
 # %% tags=["figure"]
 fig2b = figures.scatter_by_width(
@@ -257,7 +255,6 @@ fig2b = figures.scatter_by_width(
     "(b) Bayesian RND and Bayesian ensemble",
 )
 figures.save(fig2b, "fig2b")
-fig2b
 
 # %% [markdown]
 # **Verdict N3.** At the largest width, over the seeds: the worse of the two pairs counts, and for the control (every

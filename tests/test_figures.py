@@ -61,11 +61,19 @@ def test_saved_as_png_and_pdf_and_the_same_every_time(draw, tmp_path, monkeypatc
 def test_nothing_is_saved_without_a_folder(tmp_path, monkeypatch):
     monkeypatch.delenv(output.VARIABLE, raising=False)
     monkeypatch.chdir(tmp_path)
-    figures.save(_time(), "figure")
+    picture = figures.save(_time(), "figure")
+    assert picture._repr_png_().startswith(b"\x89PNG")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_notebook_shows_the_figure():
+def test_a_notebook_shows_the_figure_as_it_was_saved(tmp_path, monkeypatch):
+    monkeypatch.setenv(output.VARIABLE, str(tmp_path))
+    picture = figures.save(_ratio(), "figure")
+    assert picture._repr_png_() == (tmp_path / "figure.png").read_bytes()
+    assert repr(picture) == "figure.png"
+
+
+def test_a_figure_that_was_not_saved_is_shown_too():
     assert _ratio()._repr_png_().startswith(b"\x89PNG")
 
 

@@ -23,6 +23,7 @@ from rndlib.figures.sampling import distances_from_law as distances_from_law
 from rndlib.figures.sampling import functions_on_walk as functions_on_walk
 from rndlib.figures.sampling import pairs as pairs
 from rndlib.figures.style import Figure as Figure
+from rndlib.figures.style import Picture as Picture
 from rndlib.figures.style import blank as blank
 from rndlib.figures.style import save as save
 from rndlib.figures.style import style as style

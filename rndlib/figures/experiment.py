@@ -59,8 +59,8 @@ def scatter_by_width(
     title: str,
 ) -> Figure:
     """Fig. 2: RND error against ensemble variance at every test point, a panel a width, on one pair of log axes."""
-    columns = min(4, len(widths))
-    rows = -(-len(widths) // columns)
+    rows = -(-len(widths) // 4)
+    columns = -(-len(widths) // rows)
     with style():
         fig, axes = blank(rows, columns, width=1.9 * columns + 0.6, height=2.1 * rows + 0.6, sharex=True, sharey=True)
         ends = [min(ensemble.min(), rnd.min()), max(ensemble.max(), rnd.max())]
@@ -73,8 +73,9 @@ def scatter_by_width(
                 0.04, 0.96, f"slope {slope:.2f}\ncorr. {correlation:.3f}", transform=ax.transAxes, va="top", fontsize=8
             )
             ax.set_aspect("equal")
-        for ax in axes.flat[len(widths) :]:
-            ax.remove()
+        for empty in range(len(widths), axes.size):
+            axes.flat[empty].remove()
+            axes.flat[empty - columns].xaxis.set_tick_params(labelbottom=True)  # now the lowest of its column
         fig.suptitle(title, fontsize=10)
         fig.supxlabel("ensemble variance (label units squared)", fontsize=9)
         fig.supylabel("RND error (label units squared)", fontsize=9)

@@ -5,6 +5,7 @@ what colour says. Figures are made without pyplot: nothing global is set, and no
 """
 
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Literal
 
@@ -61,12 +62,33 @@ def blank(
     return fig, fig.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
 
 
-def save(fig: _Figure, name: str) -> None:
-    """Write `name.png` and `name.pdf` into this run's folder (see `rndlib.output`); nothing where there is none."""
+@dataclass(frozen=True, repr=False)
+class Picture:
+    """A figure as it was saved, which a notebook shows."""
+
+    name: str
+    png: bytes
+
+    def _repr_png_(self) -> bytes:
+        return self.png
+
+    def __repr__(self) -> str:
+        return f"{self.name}.png"
+
+
+def save(fig: _Figure, name: str) -> Picture:
+    """Write `name.png` and `name.pdf` into this run's folder (see `rndlib.output`), if there is one, and show it."""
+    picture = Picture(name, _drawn(fig, "png"))
     folder = output.folder()
     if folder is not None:
-        for kind in ("png", "pdf"):
-            output.write(folder / f"{name}.{kind}", _drawn(fig, kind))
+        # Where everything goes has just been found out, and takes half the time of drawing.
+        layout = fig.get_layout_engine()
+        fig.set_layout_engine("none")
+        pdf = _drawn(fig, "pdf")
+        fig.set_layout_engine(layout)
+        output.write(folder / f"{name}.png", picture.png)
+        output.write(folder / f"{name}.pdf", pdf)
+    return picture
 
 
 def side_by_side(count: int, low: float, high: float) -> np.ndarray:
