@@ -92,7 +92,9 @@ def _integrate(net, state, X, targets, noise_std, spectrum, durations, count):
 
         return lax.fori_loop(0, count, half_step, (state, state))[1]
 
-    # One body after the other: what it needs then stays in the cache, and none waits for another's solves.
+    # One body after the other: what it needs then stays in the cache, and none waits for another's solves. Nor must
+    # eigenproblems be batched: jaxlib 0.10 hands those of a batch to the few threads that run the programs asking for
+    # them, and two such programs at once wait for each other for good.
     return lax.map(one, (state, targets))
 
 
