@@ -10,9 +10,9 @@ from networks import body, jacobian, loss, relative, runge_kutta, values
 
 from rndlib import MLP, GradientDescent, kernels
 from rndlib.backends import jax as backend
-from rndlib.backends.jax.exponential import DENSE_LIMIT
 from rndlib.backends.jax.precision import in_float64
 from rndlib.dynamics import gain
+from rndlib.exponential import DENSE_LIMIT
 from rndlib.solvers import DivergenceError
 from rndlib.weights import Role, draw, draw_offsets
 

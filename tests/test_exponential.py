@@ -9,18 +9,12 @@ import pytest
 from networks import body, jacobian
 from scipy.linalg import expm
 
-from rndlib import MLP, RND, GradientFlow, kernels
-from rndlib.backends.jax import exponential, flow
-from rndlib.backends.jax.exponential import (
-    DENSE_LIMIT,
-    EXPONENTIAL_ERROR,
-    SOLVE_RTOL,
-    Spectrum,
-    flow_integral,
-    rational_exponential,
-)
+from rndlib import MLP, RND, GradientFlow, flow, kernels
+from rndlib.backends.jax import exponential
+from rndlib.backends.jax.exponential import Spectrum, flow_integral
 from rndlib.backends.jax.linearise import linearise
 from rndlib.backends.jax.precision import in_float64
+from rndlib.exponential import DENSE_LIMIT, EXPONENTIAL_ERROR, SOLVE_RTOL, rational_exponential
 from rndlib.solvers import DivergenceError
 from rndlib.weights import Role, draw
 

@@ -14,10 +14,10 @@ from networks import body, jacobian, loss, relative, runge_kutta, values
 
 from rndlib import MLP, DeepEnsemble, GradientFlow, kernels
 from rndlib.backends import jax as backend
-from rndlib.backends.jax.exponential import DENSE_LIMIT
-from rndlib.backends.jax.flow import clock
 from rndlib.backends.jax.precision import in_float64
+from rndlib.clock import clock
 from rndlib.dynamics import gain
+from rndlib.exponential import DENSE_LIMIT
 from rndlib.solvers import DivergenceError, Pilot
 from rndlib.weights import Role, draw, draw_offsets
 

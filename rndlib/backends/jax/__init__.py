@@ -16,15 +16,13 @@ from rndlib.backends.jax.exponential import Spectrum
 from rndlib.backends.jax.flow import gradient_flow
 from rndlib.backends.jax.precision import in_float64
 from rndlib.backends.jax.programs import WIDE, program
+from rndlib.backends.sizes import block_size as block_size
 from rndlib.network import MLP
 from rndlib.solvers import GradientDescent, Pilot, Report, Solver
 from rndlib.weights import Directions, Params
 
 CHUNK_BYTES = 2**20
 """Size of one hidden layer's activations on a chunk of points: they should stay in a core's cache."""
-
-BLOCK_BYTES = 2**24
-"""Size of the parameters, or of one layer's derivatives, of all bodies that are trained in one call."""
 
 
 def functions(net: MLP, params: Params, X: Float[np.ndarray, "n d"], dtype: str) -> Float[np.ndarray, "bodies heads n"]:
@@ -99,13 +97,6 @@ def train(
             net, solver, start, jnp.asarray(xi), jnp.asarray(X), jnp.asarray(y), noise_std, basis, pilot
         )
     return jax.tree.map(np.asarray, trained), report
-
-
-def block_size(net: MLP, heads: int, n_samples: int) -> int:
-    """Bodies to train in one call: one after the other, as many as keep what each of them needs within BLOCK_BYTES."""
-    activations = n_samples * heads * net.width
-    parameters = sum(rows * (columns + 1) for rows, columns in net.layer_shapes(heads))
-    return max(1, int(BLOCK_BYTES / 8 / max(activations, parameters)))
 
 
 @in_float64

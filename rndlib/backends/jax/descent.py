@@ -9,8 +9,9 @@ from jaxtyping import Array, Float
 from rndlib.backends.jax.linearise import Bodies, linearise, pull_back
 from rndlib.backends.jax.programs import program
 from rndlib.backends.jax.spectrum import largest_eigenvalue
+from rndlib.descent import check_rate, report
 from rndlib.network import MLP
-from rndlib.solvers import CLOSE, DivergenceError, GradientDescent, Report
+from rndlib.solvers import CLOSE, GradientDescent, Report
 
 
 @program()
@@ -50,21 +51,7 @@ def gradient_descent(
     ValueError: the learning rate is 2 / lambda_max or more.
     DivergenceError: the training loss ended above where it began.
     """
-    largest = float(largest_eigenvalue(net, params, X, jnp.asarray(noise_std**2)))
-    n = X.shape[0]
-    if solver.learning_rate >= 2 / largest:
-        raise ValueError(
-            f"learning_rate = {solver.learning_rate:g}: gradient descent on the summed loss diverges from "
-            f"2 / lambda_max = {2 / largest:.3g} on, with lambda_max = {largest:.3g} of the tangent kernel: give less "
-            f"(learning_rate / n_samples = {solver.learning_rate / n:.3g} is the same rate on the mean loss), or use "
-            "GradientFlow"
-        )
+    check_rate(solver, float(largest_eigenvalue(net, params, X, jnp.asarray(noise_std**2))), X.shape[0])
     settings = map(jnp.asarray, (noise_std, solver.learning_rate, solver.steps))
     params, residuals = _descend(net, params, offsets, X, targets, *settings)
-    residual = float(np.max(residuals))
-    if not residual <= 1:
-        raise DivergenceError(
-            f"gradient descent: training residual {residual:.1e} of the first after {solver.steps} steps at "
-            f"learning_rate = {solver.learning_rate:g}: the kernel grew in training; give a smaller rate"
-        )
-    return params, Report(solver.time, residual, 0.0, solver.steps, True)
+    return params, report(solver, np.asarray(residuals))

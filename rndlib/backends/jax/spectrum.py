@@ -4,12 +4,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from rndlib.backends.jax.exponential import DENSE_LIMIT
 from rndlib.backends.jax.linearise import Bodies, kernel_matrix, kernel_product, linearise
 from rndlib.backends.jax.programs import program
+from rndlib.exponential import DENSE_LIMIT, POWER_STEPS
 from rndlib.network import MLP
-
-POWER_STEPS = 60
 
 
 @program()

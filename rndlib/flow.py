@@ -1,0 +1,151 @@
+"""Gradient flow by an exponential midpoint rule: how finely a block of bodies is stepped, over any array library.
+
+One step from theta, with residual r = f(X) - y: linearise at theta and follow that linear flow to the step's
+midpoint; linearise there, and follow this second linear flow over the whole step,
+
+    theta_m = theta - J_0' V(Theta_0, h_m) r,             V(Theta, h) = Theta^{-1} (I - e^{-h Theta}),
+    theta_1 = theta - J_m' V(Theta_m, h) (r_m + J_m (theta - theta_m)).
+
+Each linear flow is exact, so stiffness costs nothing and a step may last any time, infinity included; what is left
+is the network's own curvature, to second order. The whole integration is repeated with twice the steps, and two
+successive ones give a Richardson extrapolation, until two successive extrapolations agree; the last is returned.
+
+A backend integrates; what it integrates, and when that is accurate enough, is decided here, so that all of them take
+the same steps.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf, sqrt
+from typing import Generic, TypeVar
+
+import numpy as np
+from jaxtyping import Float
+
+from rndlib.clock import clock, stretched
+from rndlib.solvers import CLOSE, DivergenceError, GradientFlow, Pilot, Report
+
+FIRST_STEPS, MOST_STEPS = 1, 8192  # relu, whose kinks leave no second order, needs thousands
+MOST_NEWTON = 10
+RESIDUAL_FLOOR = 1e-9
+"""Training residual, relative to the first, at which training has converged."""
+
+State = TypeVar("State")
+Functions = Float[np.ndarray, "bodies probes heads"]
+
+
+@dataclass(frozen=True)
+class Block(Generic[State]):
+    """A block of bodies in training, as an array library holds it, and what it can do with them.
+
+    start: parameters and offsets of every body before training.
+    largest: the largest eigenvalue of the tangent kernels at `start`, noise included, the largest over the bodies.
+    residual: ||f(X) + noise_std xi - y|| of every body of a state.
+    integrate: the state after half-steps that last as given, (2 steps,): to the first midpoint, over the first step,
+        to the second midpoint, and so on. One alone is one linear flow.
+    extrapolate: the state that two integrations, the second with twice the steps, extrapolate to, and the functions at
+        probes (probes, d) of it and of the second one.
+    """
+
+    start: State
+    largest: float
+    residual: Callable[[State], Float[np.ndarray, " bodies"]]
+    integrate: Callable[[State, Float[np.ndarray, " half_steps"]], State]
+    extrapolate: Callable[[State, State, Float[np.ndarray, "probes d"]], tuple[State, Functions, Functions]]
+
+
+def gradient_flow(
+    block: Block[State],
+    solver: GradientFlow,
+    X: Float[np.ndarray, "n d"],
+    targets: Float[np.ndarray, "bodies n heads"],
+    eigenvalues: Float[np.ndarray, " n"],
+    pilot: Pilot | None = None,
+) -> tuple[State, Report]:
+    """The state of a block of bodies after gradient flow, each on its own targets.
+
+    `eigenvalues` are those of the infinite-width kernel on X, noise included.
+
+    Two extrapolations cost more than twice what the first of them did, and all they add is an estimate of its error.
+    With a `pilot` from other bodies of the same description that estimate is made from how far the first one
+    extrapolates, and the second is left to blocks where this is not small enough.
+
+    Raises
+    ------
+    DivergenceError: a network left the finite numbers, or the accuracy was not reached within MOST_STEPS steps.
+    """
+    first = np.maximum(block.residual(block.start), CLOSE * np.linalg.norm(targets, axis=(1, 2)))
+    # Many heads on one body raise the top of the spectrum far above its limit; the grid must resolve that, too.
+    cut = clock(stretched(eigenvalues, block.largest), solver.time)
+    probes = _around(X)
+    evaluations = 0
+
+    def integrate(state: State, durations: np.ndarray) -> State:
+        nonlocal evaluations
+        evaluations += len(durations)
+        return block.integrate(state, durations)
+
+    steps = pilot.steps // 2 if pilot else FIRST_STEPS
+    coarse, last = integrate(block.start, cut(steps)), None
+    # A safety factor of two: the probes stand in for points that the caller will choose.
+    allowed = solver.rtol / 2
+    while True:
+        steps *= 2
+        fine = integrate(block.start, cut(steps))
+        state, extrapolated, plain = block.extrapolate(coarse, fine, probes)
+        reach = _distance(plain, extrapolated)
+        if last is None:
+            error = pilot.estimate(reach) if pilot else inf
+        else:
+            # Where the network is smooth, the extrapolation's error falls at least fourfold with twice the steps;
+            # where it crosses the kinks of relu, twofold: its last change then is its error. How far it extrapolates
+            # would serve a level earlier, but not reliably: with few steps it has come out fifty times too small.
+            before, far = last
+            error = _distance(before, extrapolated)
+            pilot = Pilot(steps // 2, far, error)
+        last = extrapolated, reach
+        if error <= allowed:
+            break
+        if steps == MOST_STEPS:
+            raise DivergenceError(
+                f"gradient flow: estimated relative error {error:.1e} after {steps} steps, asked for rtol = "
+                f"{solver.rtol:g}: widen the network, use fewer heads a body, or allow a larger rtol"
+            )
+        coarse = fine
+
+    residual, newton = _relative(block.residual(state), first), 0
+    while solver.time == inf and residual > RESIDUAL_FLOOR and newton < MOST_NEWTON:
+        # One linear flow without an end, from where it is linearised: to the nearest interpolant of the linear model.
+        state = integrate(state, np.array([inf]))
+        residual = _relative(block.residual(state), first)
+        newton += 1
+    converged = residual <= RESIDUAL_FLOOR if solver.time == inf else bool(np.isfinite(residual))
+    if not converged:
+        raise DivergenceError(
+            f"gradient flow: training residual {residual:.1e} of the first after {newton} Newton steps: the empirical "
+            "tangent kernel is singular or nearly so: widen the network, use fewer heads a body, or drop close points"
+        )
+    return state, Report(solver.time, residual, error, evaluations, True, pilot)
+
+
+def _around(X: np.ndarray) -> np.ndarray:
+    """Points with the data's mean and covariance that are not training points: mirrored ones, sums, differences.
+
+    A single point says nothing of the covariance: there, points at its own distance from the origin (or 1) around it.
+    """
+    if len(X) == 1:
+        size = np.sqrt(np.mean(X**2))
+        return X + (size or 1.0) * np.eye(X.shape[1])
+    mean = X.mean(0)
+    centred, neighbour = X - mean, np.roll(X - mean, 1, axis=0)
+    return mean + np.concatenate([-centred, (centred + neighbour) / sqrt(2), (centred - neighbour) / sqrt(2)])
+
+
+def _distance(before: Functions, after: Functions) -> float:
+    """Largest relative distance of two functions over the bodies, in the norm over probes and heads."""
+    size = np.linalg.norm(after, axis=(1, 2))
+    return float(np.max(np.linalg.norm(after - before, axis=(1, 2)) / np.where(size > 0, size, 1.0)))
+
+
+def _relative(residual: np.ndarray, first: np.ndarray) -> float:
+    return float(np.max(residual / np.where(first > 0, first, 1.0)))
