@@ -5,7 +5,7 @@ from types import ModuleType
 
 from rndlib import checks
 
-BACKENDS = ("jax",)
+BACKENDS = ("jax", "torch", "torch:cuda")
 
 
 def load(name: str) -> ModuleType:
@@ -18,8 +18,8 @@ def load(name: str) -> ModuleType:
     """
     checks.choice("backend", name, BACKENDS)
     try:
-        return import_module(f"rndlib.backends.{name}")
+        return import_module(f"rndlib.backends.{name.replace(':', '.')}")
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] == "rndlib":
             raise
-        raise ImportError(f"backend {name!r} needs {error.name}: pip install 'rndlib[{name}]'") from error
+        raise ImportError(f"backend {name!r} needs {error.name}: pip install 'rndlib[{name.split(':')[0]}]'") from error
