@@ -7,10 +7,14 @@ from math import sqrt
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax import lax
 
 from rndlib import MLP
 from rndlib.backends.jax.precision import in_float64
+
+# What a test runs on that holds for every backend.
+BACKENDS = ["jax", pytest.param("torch", marks=pytest.mark.torch)]
 
 PHI: dict[str, Callable] = {
     "silu": jax.nn.silu,

@@ -6,10 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from networks import body, jacobian, loss, relative, runge_kutta, values
+from networks import BACKENDS, body, jacobian, loss, relative, runge_kutta, values
 
-from rndlib import MLP, GradientDescent, kernels
-from rndlib.backends import jax as backend
+from rndlib import MLP, GradientDescent, backends, kernels
 from rndlib.backends.jax.precision import in_float64
 from rndlib.dynamics import gain
 from rndlib.exponential import DENSE_LIMIT
@@ -27,8 +26,8 @@ HEADS = [1, DENSE_LIMIT // len(X) + 2]
 class Problem:
     """Two networks with targets, offsets, and the largest eigenvalue of their tangent kernels."""
 
-    def __init__(self, heads, noise_std=0.0, net=NET, bodies=2):
-        self.net, self.noise_std = net, noise_std
+    def __init__(self, heads, noise_std=0.0, net=NET, bodies=2, backend="jax"):
+        self.net, self.noise_std, self.backend = net, noise_std, backends.load(backend)
         self.start = draw(net, heads, 0, Role.PREDICTOR, range(bodies))
         self.y = np.random.default_rng(heads).normal(size=(bodies, heads, len(X)))
         self.xi = draw_offsets(0, range(bodies), len(X), heads) if noise_std else np.zeros((bodies, len(X), heads))
@@ -38,15 +37,20 @@ class Problem:
     def train(self, learning_rate, steps):
         spectrum = np.linalg.eigh(kernels.kernel(self.net, X).ntk + self.noise_std**2 * np.eye(len(X)))
         solver = GradientDescent(learning_rate, steps)
-        return backend.train(self.net, self.start, X, self.y, solver, spectrum, self.noise_std, self.xi)
+        return self.backend.train(self.net, self.start, X, self.y, solver, spectrum, self.noise_std, self.xi)
 
     def functions(self, params, points=X_TEST):
         return np.stack([values(self.net, body(params, i), points) for i in range(len(self.y))])
 
 
+@pytest.fixture(scope="module", params=BACKENDS)
+def backend(request):
+    return request.param
+
+
 @pytest.fixture(scope="module", params=[(heads, noise) for heads in HEADS for noise in (0.0, 0.4)], ids=str)
-def problem(request):
-    return Problem(*request.param)
+def problem(request, backend):
+    return Problem(*request.param, backend=backend)
 
 
 def test_descent_is_a_loop_over_gradients(problem):
@@ -89,17 +93,17 @@ def test_the_learning_rate_has_a_limit(problem):
 
 
 @pytest.mark.parametrize("heads", HEADS)
-def test_divergence_is_an_error(heads):
+def test_divergence_is_an_error(heads, backend):
     """Targets far from a narrow network's values: its kernel grows, and a rate that was stable is not any more."""
-    problem = Problem(heads, net=MLP(3, width=8, sigma_b=0.5))
+    problem = Problem(heads, net=MLP(3, width=8, sigma_b=0.5), backend=backend)
     problem.y = 100 * problem.y
     with pytest.raises(DivergenceError, match=r"gradient descent: training residual .* learning_rate"):
         problem.train(1.5 / problem.largest, 200)
 
 
-def test_short_steps_are_gradient_flow():
+def test_short_steps_are_gradient_flow(backend):
     """Euler's method: first order, so half the rate has half the error."""
-    problem = Problem(1)
+    problem = Problem(1, backend=backend)
     flow = np.stack(
         [
             values(NET, runge_kutta(NET, body(problem.start, i), X, y.T, time=0.5), X_TEST)
@@ -117,9 +121,9 @@ def test_short_steps_are_gradient_flow():
 
 @pytest.mark.parametrize("noise_std", [0.0, 0.4])
 @pytest.mark.parametrize("steps", [1, 500])
-def test_a_linear_model_is_solved_exactly(steps, noise_std):
+def test_a_linear_model_is_solved_exactly(steps, noise_std, backend):
     """f_k = f_0 + G' (y - f_0(X) - noise xi_0) with the gain of descent at step k."""
-    problem = Problem(1, noise_std, MLP(3, depth=1, sigma_b=0.5))
+    problem = Problem(1, noise_std, MLP(3, depth=1, sigma_b=0.5), backend=backend)
     rate = 1.9 / problem.largest
     params, _ = problem.train(rate, steps)
     theta = kernels.kernel(problem.net, X).ntk + noise_std**2 * np.eye(len(X))
@@ -129,8 +133,8 @@ def test_a_linear_model_is_solved_exactly(steps, noise_std):
     assert relative(problem.functions(params), exact) <= 1e-11
 
 
-def test_targets_met_from_the_start():
-    problem = Problem(1)
+def test_targets_met_from_the_start(backend):
+    problem = Problem(1, backend=backend)
     problem.y = problem.functions(problem.start, X)
     params, report = problem.train(0.5 / problem.largest, 100)
     assert relative(problem.functions(params), problem.functions(problem.start)) <= 1e-12

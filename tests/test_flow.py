@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import body, jacobian, loss, relative, runge_kutta, values
+from networks import BACKENDS, body, jacobian, loss, relative, runge_kutta, values
 
-from rndlib import MLP, DeepEnsemble, GradientFlow, kernels
-from rndlib.backends import jax as backend
+from rndlib import MLP, DeepEnsemble, GradientFlow, backends, kernels
 from rndlib.backends.jax.precision import in_float64
 from rndlib.clock import clock
 from rndlib.dynamics import gain
@@ -35,16 +34,19 @@ MANY = DENSE_LIMIT // len(AXES) + 2
 class Problem:
     """Networks of a description with their first weights, to be trained on the values of others of its kind."""
 
-    def __init__(self, net, X, heads=1, bodies=1, seed=0, noise_std=0.0):
+    def __init__(self, net, X, heads=1, bodies=1, seed=0, noise_std=0.0, backend="jax"):
+        self.backend = backends.load(backend)
         self.net, self.X, self.noise_std = net, X, noise_std
         self.start = draw(net, heads, seed, Role.PREDICTOR, range(bodies))
-        self.y = backend.functions(net, draw(net, heads, seed, Role.TARGET, range(bodies)), X, "float64")
+        self.y = self.backend.functions(net, draw(net, heads, seed, Role.TARGET, range(bodies)), X, "float64")
         self.xi = draw_offsets(seed, range(bodies), len(X), heads) if noise_std else None
         self.theta = kernels.kernel(net, X).ntk + noise_std**2 * np.eye(len(X))
 
     def train(self, solver, pilot=None):
         spectrum = np.linalg.eigh(self.theta)
-        return backend.train(self.net, self.start, self.X, self.y, solver, spectrum, self.noise_std, self.xi, pilot)
+        return self.backend.train(
+            self.net, self.start, self.X, self.y, solver, spectrum, self.noise_std, self.xi, pilot
+        )
 
     def functions(self, params, X=X_TEST):
         return np.stack([values(self.net, body(params, i), X) for i in range(len(self.y))])
@@ -75,10 +77,15 @@ def worst(functions, reference):
 NET = MLP(3, width=128, sigma_b=0.5)
 
 
+@pytest.fixture(scope="module", params=BACKENDS)
+def backend(request):
+    return request.param
+
+
 @pytest.fixture(scope="module", params=[(1, 3), (MANY, 1)], ids=["one head", "many heads"])
-def problem(request):
+def problem(request, backend):
     heads, bodies = request.param
-    return Problem(NET, AXES, heads, bodies)
+    return Problem(NET, AXES, heads, bodies, backend=backend)
 
 
 def test_the_reference_against_an_adaptive_one():
@@ -116,16 +123,18 @@ def test_flow(problem, time):
 
 @pytest.mark.parametrize(("heads", "bodies"), [(1, 3), (MANY, 1)], ids=["one head", "many heads"])
 @pytest.mark.parametrize("time", [1.0, inf])
-def test_flow_with_noise(heads, bodies, time):
-    problem = Problem(NET, AXES, heads, bodies, noise_std=0.5)
+def test_flow_with_noise(heads, bodies, time, backend):
+    problem = Problem(NET, AXES, heads, bodies, noise_std=0.5, backend=backend)
     params, _ = problem.train(GradientFlow(time))
     assert worst(problem.functions(params), problem.reference(min(time, CONVERGED))) <= RTOL
 
 
 @pytest.mark.parametrize("depth", [3])
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
-def test_other_networks(depth, activation):
-    problem = Problem(MLP(3, width=128, depth=depth, activation=activation, sigma_b=0.5), AXES, bodies=3)
+def test_other_networks(depth, activation, backend):
+    problem = Problem(
+        MLP(3, width=128, depth=depth, activation=activation, sigma_b=0.5), AXES, bodies=3, backend=backend
+    )
     params, _ = problem.train(GradientFlow(1.0))
     assert worst(problem.functions(params), problem.reference(1.0)) <= RTOL
 
@@ -245,7 +254,7 @@ def test_no_time_is_the_start(problem):
 
 def test_targets_met_from_the_start(problem):
     bodies, heads, _ = problem.y.shape
-    problem = Problem(NET, AXES, heads, bodies)
+    problem = Problem(NET, AXES, heads, bodies, backend=problem.backend.__name__.split(".")[-1])
     problem.y = problem.functions(problem.start, AXES)
     params, report = problem.train(GradientFlow())
     assert worst(problem.functions(params), problem.functions(problem.start)) <= 1e-9
@@ -298,9 +307,9 @@ LINEAR = MLP(3, depth=1, sigma_b=0.5)
 @pytest.mark.parametrize("noise_std", [0.0, 0.5])
 @pytest.mark.parametrize("time", [1e-3, 0.5, 40.0])
 @pytest.mark.parametrize("heads", [1, MANY])
-def test_a_linear_model_is_solved_exactly(time, noise_std, heads):
+def test_a_linear_model_is_solved_exactly(time, noise_std, heads, backend):
     """Its tangent kernel is the exact one, here singular, and so is the closed form, offsets included."""
-    problem = Problem(LINEAR, AXES, heads, bodies=2, noise_std=noise_std)
+    problem = Problem(LINEAR, AXES, heads, bodies=2, noise_std=noise_std, backend=backend)
     params, _ = problem.train(GradientFlow(time))
     G = gain(problem.theta, kernels.kernel(LINEAR, AXES, X_TEST).ntk, time, None)
     residual = problem.y - problem.functions(problem.start, AXES)

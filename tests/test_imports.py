@@ -6,6 +6,7 @@ import sys
 
 import jax
 import numpy as np
+import pytest
 
 from rndlib import MLP, RND, GradientFlow
 
@@ -25,6 +26,15 @@ def test_importing_rndlib_loads_no_array_library_but_numpy():
 def test_descriptions_kernels_laws_and_estimators_load_no_backend():
     everything = "import rndlib; [getattr(rndlib, name) for name in rndlib.__all__]; import rndlib.backends"
     assert not loaded_after(everything) & {"jax", "torch", "matplotlib", "tensorflow"}
+
+
+@pytest.mark.torch
+def test_one_backend_does_without_the_other():
+    fit = "from rndlib import MLP, RND; RND(MLP(2, width=8), 1, backend='{}').fit([[0, 1]]).errors([[1, 1]])"
+    for one, other in (("jax", "torch"), ("torch", "jax")):
+        loaded = loaded_after("import warnings; warnings.simplefilter('ignore'); " + fit.format(one))
+        assert one in loaded
+        assert other not in loaded
 
 
 def test_training_leaves_precision_and_the_global_generator_alone():

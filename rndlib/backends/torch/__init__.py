@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.func import jvp, vmap
+from torch.func import vmap
 from torch.utils._pytree import tree_map
 
 from rndlib.backends.sizes import block_size as block_size
 from rndlib.backends.torch.descent import gradient_descent
 from rndlib.backends.torch.exponential import Spectrum
 from rndlib.backends.torch.flow import gradient_flow
-from rndlib.backends.torch.linearise import apply, kernel_matrix, linearise
+from rndlib.backends.torch.linearise import apply, body_tangent, kernel_matrix, linearise
 from rndlib.network import MLP
 from rndlib.solvers import GradientDescent, Pilot, Report, Solver
 from rndlib.weights import Directions, Params
@@ -48,20 +48,19 @@ def tangents(
     Directions have one leading entry a body, shared by its heads, or one for each body and head, body-major.
     """
 
-    def along(x: Tensor, params: Any, direction: Any) -> Tensor:
-        psi = [*direction, tree_map(torch.zeros_like, params[-1])]
-        return jvp(lambda p: apply(net, p, x).mT, (params,), (psi,))[1]
+    def shared(x: Tensor, params: Any, direction: Any) -> Tensor:
+        return body_tangent(net, params, direction, x).mT
 
     def by_head(x: Tensor, params: Any, directions: Any) -> Tensor:
         def head(last: Any, direction: Any) -> Tensor:
             alone = [*params[:-1], tree_map(lambda a: a[None], last)]
-            return along(x, alone, direction)[0]
+            return body_tangent(net, alone, direction, x)[:, 0]
 
         return vmap(head)(params[-1], directions)
 
     bodies, heads = params[-1][0].shape[:2]
     if not directions or directions[0][0].shape[0] == bodies:
-        return _in_chunks(net, X, dtype, device, along, params, directions)
+        return _in_chunks(net, X, dtype, device, shared, params, directions)
     grouped = [(w.reshape(bodies, heads, *w.shape[1:]), b.reshape(bodies, heads, -1)) for w, b in directions]
     return _in_chunks(net, X, dtype, device, by_head, params, grouped, copies=heads)
 

@@ -47,6 +47,22 @@ def apply(net: MLP, params: Params, X: Float[Tensor, "n d"]) -> Float[Tensor, "*
     return x
 
 
+def body_tangent(net: MLP, params: Params, directions: Params, X: Float[Tensor, "n d"]) -> Float[Tensor, "n heads"]:
+    """The Bayesian target g~ of Proposition rndntkgpinit: J_theta f(X) psi, with the last layer's part of psi zero.
+
+    Of one network, and forward by hand: on its first call `torch.func.jvp` loads decompositions for seconds, with a
+    DeprecationWarning from PyTorch's own code.
+    """
+    x, dx = X, torch.zeros_like(X)
+    for (w, b), (dw, db) in zip(params[:-1], directions, strict=True):
+        scale = net.sigma_w / sqrt(w.shape[1])
+        dz = (scale * x) @ dw.mT + (scale * dx) @ w.mT + net.sigma_b * db
+        x, slope = VALUE_AND_SLOPE[net.activation]((scale * x) @ w.mT + net.sigma_b * b)
+        dx = slope * dz
+    w, _ = params[-1]
+    return (net.sigma_w / sqrt(w.shape[1]) * dx) @ w.mT
+
+
 def linearise(net: MLP, params: Bodies, X: Float[Tensor, "n d"]) -> Linear:
     """The networks on X and their tangents there."""
     inputs, preactivations, slopes, grams = [], [], [], []

@@ -1,0 +1,207 @@
+"""What only the PyTorch backend has: its batched tangents, its linear systems, and its manners as a guest."""
+
+from math import inf
+
+import numpy as np
+import pytest
+
+from rndlib import MLP, RND, GradientDescent, GradientFlow, backends, flow, kernels
+from rndlib.exponential import DENSE_LIMIT, SOLVE_RTOL
+from rndlib.solvers import DivergenceError
+from rndlib.weights import Role, draw, draw_directions
+
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::rndlib.heads.HeadsWarning")]
+
+NET = MLP(3, width=32, sigma_b=0.5)
+X = np.random.default_rng(7).normal(size=(4, 3))
+BODIES, HEADS = 2, 3
+
+
+@pytest.fixture(scope="module")
+def backend():
+    return backends.load("torch")
+
+
+# ------------------------------------------------------------------------------------------------------- the tangent
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3])
+def case(request):
+    """Networks linearised at their parameters, and the Jacobian of each by automatic differentiation."""
+    import torch
+    from torch.func import jacrev, vmap
+
+    from rndlib.backends.torch.linearise import apply, linearise
+
+    net = MLP(3, width=9, depth=request.param, activation="tanh", sigma_w=1.3, sigma_b=0.7)
+    points = torch.tensor(X)
+    params = tensors(draw(net, HEADS, 1, Role.MEMBER, range(BODIES)))
+    blocks = vmap(jacrev(lambda p: apply(net, p, points)))(params)
+    J = torch.cat([a.reshape(BODIES, len(X) * HEADS, -1) for layer in blocks for a in layer], -1)
+    return net, params, linearise(net, params, points), J
+
+
+def tensors(params):
+    import torch
+
+    return [(torch.tensor(w), torch.tensor(b)) for w, b in params]
+
+
+def flat(params):
+    import torch
+
+    return torch.cat([a.flatten(1) for layer in params for a in layer], -1)
+
+
+def close(found, expected):
+    # Sums of at most N * (P = 150) products of numbers of order 1 to 10.
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-12, atol=1e-12)
+
+
+def test_kernel(case):
+    import torch
+
+    from rndlib.backends.torch.linearise import kernel_matrix, kernel_product
+
+    _, _, at, J = case
+    close(kernel_matrix(at), J @ J.mT)
+    vectors = torch.tensor(np.random.default_rng(0).normal(size=(BODIES, len(X), 5, HEADS)))
+    product = kernel_product(at, vectors)
+    for i in range(5):
+        close(product[:, :, i].flatten(1), (J @ (J.mT @ vectors[:, :, i].flatten(1)[..., None]))[..., 0])
+
+
+def test_pull_back(case):
+    import torch
+
+    from rndlib.backends.torch.linearise import pull_back_
+
+    net, params, at, J = case
+    v = torch.tensor(np.random.default_rng(0).normal(size=(BODIES, len(X), HEADS)))
+    moved = [(w.clone(), b.clone()) for w, b in params]
+    pull_back_(net, at, v, moved, rate=0.3)
+    close(flat(moved), flat(params) - 0.3 * (J.mT @ v.flatten(1)[..., None])[..., 0])
+
+
+def test_linear_model(case):
+    from rndlib.backends.torch.linearise import linear_model
+
+    net, params, at, J = case
+    others = tensors(draw(net, HEADS, 2, Role.MEMBER, range(BODIES)))
+    change = (J @ (flat(others) - flat(params))[..., None])[..., 0]
+    close(linear_model(net, at, others).flatten(1), at.preactivations[-1].flatten(1) + change)
+
+
+# ---------------------------------------------------------------------------------------------------- linear systems
+
+
+@pytest.fixture
+def many():
+    """One body of so many heads that its kernel is not formed: linearised, with residuals, and the preconditioner."""
+    import torch
+
+    from rndlib.backends.torch.exponential import Spectrum
+    from rndlib.backends.torch.linearise import linearise
+
+    heads = DENSE_LIMIT // len(X) + 2
+    at = linearise(NET, tensors(draw(NET, heads, 0, Role.PREDICTOR, range(1))), torch.tensor(X))
+    return at, at.preactivations[-1], Spectrum(*map(torch.tensor, np.linalg.eigh(kernels.kernel(NET, X).ntk)))
+
+
+@pytest.mark.parametrize("iterations", [1000, 5])
+def test_a_solve_and_one_that_starts_anew(monkeypatch, many, iterations):
+    from rndlib.backends.torch import exponential
+    from rndlib.backends.torch.linearise import kernel_matrix
+
+    monkeypatch.setattr(exponential, "ITERATIONS", iterations)
+    monkeypatch.setattr(exponential, "STARTS", 100)
+    at, r, spectrum = many
+    v = exponential.flow_integral(at, r, inf, 0.0, spectrum)
+    A, r, v = kernel_matrix(at)[0].numpy(), r.numpy().ravel(), v.numpy().ravel()
+    # The recurrence's residual is the true one but for float32's rounding times the condition.
+    allowed = SOLVE_RTOL + 1e-7 * np.linalg.cond(A)
+    assert allowed < 1e-3
+    assert np.linalg.norm(A @ v - r) <= allowed * np.linalg.norm(r)
+
+
+def test_what_did_not_converge_is_not_a_number(monkeypatch, many):
+    from rndlib.backends.torch import exponential
+
+    monkeypatch.setattr(exponential, "ITERATIONS", 2)
+    monkeypatch.setattr(exponential, "STARTS", 1)
+    at, r, spectrum = many
+    assert exponential.flow_integral(at, r, inf, 0.0, spectrum).isnan().all()
+    monkeypatch.setattr(flow, "MOST_STEPS", 4)
+    with pytest.raises(DivergenceError, match="estimated relative error nan"):
+        RND(NET, r.shape[-1], backend="torch").fit(X)
+
+
+def test_a_body_that_left_the_finite_numbers_takes_no_other_along():
+    import torch
+
+    from rndlib.backends.torch.exponential import Spectrum, flow_integral
+    from rndlib.backends.torch.linearise import linearise
+
+    params = tensors(draw(NET, 1, 0, Role.MEMBER, range(3)))
+    params[0][0][1] = inf
+    at = linearise(NET, params, torch.tensor(X))
+    r = torch.ones(3, len(X), 1, dtype=torch.float64)
+    unused = Spectrum(torch.ones(len(X)), torch.eye(len(X)))
+    for h in (1.0, inf):
+        v = flow_integral(at, r, h, 0.0, unused)
+        assert v[1].isnan().all()
+        assert v[[0, 2]].isfinite().all()
+
+
+# -------------------------------------------------------------------------------------------- a guest in the process
+
+
+def test_the_settings_of_pytorch_do_not_matter_and_stay(backend):
+    import torch
+
+    def work():
+        params = draw(NET, 2, 0, Role.PREDICTOR, range(2))
+        spectrum = np.linalg.eigh(np.eye(len(X)))
+        psi = draw_directions(NET, 0, range(2), None)
+        many = draw(NET, 40, 0, Role.PREDICTOR, range(1))
+        flow, descent = GradientFlow(0.1, rtol=0.1), GradientDescent(1e-4, 2)
+        return [
+            backend.functions(NET, params, X, "float32"),
+            backend.tangents(NET, params, psi, X, "float64"),
+            *backend.tangent_kernels(NET, params, X),
+            backend.train(NET, params, X, np.ones((2, 2, 4)), flow, spectrum, 0.1)[0][0][0],
+            backend.train(NET, many, X, np.ones((1, 40, 4)), flow, spectrum, 0.1)[0][0][0],
+            backend.train(NET, many, X, np.ones((1, 40, 4)), descent, spectrum)[0][0][0],
+        ]
+
+    def settings():
+        return torch.get_default_dtype(), torch.get_default_device(), torch.get_num_threads(), torch.is_grad_enabled()
+
+    plain = work()
+    torch.set_default_device("meta")  # on which nothing can be computed
+    torch.set_default_dtype(torch.float16)
+    try:
+        before, state = settings(), torch.random.get_rng_state()
+        again = work()
+        assert settings() == before
+        assert torch.equal(torch.random.get_rng_state(), state)
+    finally:
+        torch.set_default_device(None)
+        torch.set_default_dtype(torch.float32)
+    for one, other in zip(plain, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_arrays_of_any_layout_are_welcome_and_left_alone(backend):
+    params = draw(NET, 1, 0, Role.MEMBER, range(2))
+    kept = [(w.copy(), b.copy()) for w, b in params]
+    turned = X[::-1]
+    turned.flags.writeable = False
+    straight = backend.functions(NET, params, X, "float64")
+    np.testing.assert_allclose(backend.functions(NET, params, turned, "float64")[..., ::-1], straight, rtol=1e-12)
+    solver, spectrum = GradientDescent(0.01, 3), np.linalg.eigh(np.eye(4))
+    trained, _ = backend.train(NET, params, turned, np.zeros((2, 1, 4)), solver, spectrum, 0.1, np.ones((2, 4, 1)))
+    for (w, b), (w_kept, b_kept), (w_new, _) in zip(params, kept, trained, strict=True):
+        np.testing.assert_array_equal(w, w_kept)
+        np.testing.assert_array_equal(b, b_kept)
+        assert np.any(w_new != w)
