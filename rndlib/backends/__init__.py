@@ -14,7 +14,7 @@ def load(name: str) -> ModuleType:
     Raises
     ------
     ValueError: no such backend.
-    ImportError: its array library is not installed; the message says how to install it.
+    ImportError: its array library is not installed, and the message says how to install it; or it finds no GPU.
     """
     checks.choice("backend", name, BACKENDS)
     try:
