@@ -28,6 +28,14 @@ def test_descriptions_kernels_laws_and_estimators_load_no_backend():
     assert not loaded_after(everything) & {"jax", "torch", "matplotlib", "tensorflow"}
 
 
+@pytest.mark.tools
+def test_commands_start_without_what_takes_seconds_to_import():
+    assert not loaded_after("import rndlib.cli") & {"scipy", "papermill", "nbformat"}
+    loaded = loaded_after("import rndlib.execution")
+    assert "papermill" in loaded
+    assert not loaded & {"rfc3987_syntax", "lark", "scipy"}
+
+
 @pytest.mark.torch
 def test_one_backend_does_without_the_other():
     fit = "from rndlib import MLP, RND; RND(MLP(2, width=8), 1, backend='{}').fit([[0, 1]]).errors([[1, 1]])"
