@@ -9,9 +9,6 @@ from torch import Tensor, nn
 CLIP = 5.0
 """Standard deviations from the mean beyond which an observation is clipped (Burda et al., 2019)."""
 
-RESOLVED = 1e-12
-"""A standard deviation below this share of the mean is rounding: float64 keeps 16 digits, and sums lose some."""
-
 
 class RunningNormaliser(nn.Module):
     """Running mean and variance of observations, a number of each for every entry of an observation.
@@ -51,7 +48,8 @@ class RunningNormaliser(nn.Module):
 
     def forward(self, obs: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, "batch *shape"]:
         """Normalised observations in float64, within `CLIP` of 0."""
-        scale = self.var.sqrt().maximum(RESOLVED * self.mean.abs()).clamp(min=torch.finfo(torch.float64).tiny)
+        # Of an entry that never varied the mean is exact, as sums of differences from it are: 0 / tiny is 0.
+        scale = self.var.sqrt().clamp(min=torch.finfo(torch.float64).tiny)
         return ((obs.double() - self.mean) / scale).clamp(-CLIP, CLIP)
 
     def _apply(self, fn: Any, recurse: bool = True) -> "RunningNormaliser":
