@@ -52,12 +52,12 @@ def shared(predictor: nn.Module, target: nn.Module) -> Shared:
 
 def not_functions(predictor: nn.Module, target: nn.Module) -> list[str]:
     """Sentences on layers whose output is no function of one observation: random ones, and those that mix a batch."""
-    layers = [*predictor.modules(), *target.modules()]
-    mixing = _kinds(layers, lambda m: isinstance(m, _BATCHED))
-    random = _kinds(layers, lambda m: isinstance(m, _RANDOM) and getattr(m, "p", 1) > 0)
-    return [f"{mixing} makes the output depend on the rest of the batch"] * bool(mixing) + [
-        f"{random} adds noise that is no part of the error"
-    ] * bool(random)
+    layers, found = [*predictor.modules(), *target.modules()], []
+    if mixing := _kinds(layers, lambda m: isinstance(m, _BATCHED)):
+        found.append(f"{mixing} makes the output depend on the rest of the batch")
+    if random := _kinds(layers, lambda m: isinstance(m, _RANDOM) and getattr(m, "p", 1) > 0):
+        found.append(f"{random} adds noise that is no part of the error")
+    return found
 
 
 def differences(predictor: nn.Module, target: nn.Module) -> str:
