@@ -2,7 +2,9 @@
 
 An executable edition of "On the Equivalence of Random Network Distillation, Deep Ensembles, and Bayesian
 Inference". Start with `MLP`, the exact limits in `kernels` and `laws`, and the estimators `DeepEnsemble`,
-`BayesianEnsemble`, `RND` and `BayesianRND`. Nothing here imports jax or torch until a backend is asked for.
+`BayesianEnsemble`, `RND` and `BayesianRND`. `rndlib.torch` has RND as an exploration bonus for PyTorch, `RNDBonus`, and
+`explain`, which says what the error of two modules of your own means; `mismatch.factor` what RND estimates where
+predictor and target differ. Nothing here imports jax or torch until a backend, or `rndlib.torch`, is asked for.
 """
 
 from importlib import import_module

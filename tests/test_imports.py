@@ -45,6 +45,13 @@ def test_one_backend_does_without_the_other():
         assert other not in loaded
 
 
+@pytest.mark.torch
+def test_the_bonus_needs_pytorch_alone():
+    loaded = loaded_after("import warnings; warnings.simplefilter('ignore'); import rndlib.torch")
+    assert "torch" in loaded
+    assert not loaded & {"jax", "gymnasium", "matplotlib", "tensorflow"}
+
+
 def test_training_leaves_precision_and_the_global_generator_alone():
     before, state = jax.config.read("jax_enable_x64"), pickle.dumps(np.random.get_state())  # noqa: NPY002
     X = np.random.default_rng(0).standard_normal((4, 3))

@@ -1,0 +1,20 @@
+"""For practitioners with PyTorch: an exploration bonus in the units of a variance, and what one of your own means.
+
+`RNDBonus` is random network distillation for the loop of an agent, `ModuleBonus` the same with your own predictor and
+target; `explain` says whether half the mean squared error of two modules is an ensemble's variance, and why. In a loop:
+
+    bonus = RNDBonus(envs.single_observation_space.shape)
+    bonus.observe(obs)             # what observations are normalised by: with a random agent first, then as you go
+    rewards += coef * bonus(obs)   # novelty: of what was seen less, more
+    bonus.update(obs)              # and of what is seen now, less from here on
+"""
+
+from rndlib.mismatch import MismatchWarning as MismatchWarning
+from rndlib.torch.bonus import RNDBonus as RNDBonus
+from rndlib.torch.distillation import ModuleBonus as ModuleBonus
+from rndlib.torch.meaning import Meaning as Meaning
+from rndlib.torch.meaning import explain as explain
+from rndlib.torch.network import NTKMLP as NTKMLP
+from rndlib.torch.normalise import RunningNormaliser as RunningNormaliser
+
+__all__ = ["RNDBonus", "ModuleBonus", "explain", "Meaning", "MismatchWarning", "NTKMLP", "RunningNormaliser"]

@@ -1,0 +1,246 @@
+"""Random network distillation in the loop of an agent, with a predictor and a target of one's own."""
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+from torch.optim import Adam, Optimizer
+
+from rndlib import checks
+from rndlib.estimators import NotFittedError
+from rndlib.mismatch import MismatchWarning
+from rndlib.solvers import DivergenceError
+from rndlib.torch.meaning import explain
+from rndlib.torch.normalise import RunningNormaliser
+
+Observations = Tensor | ArrayLike
+
+
+class ModuleBonus(nn.Module):
+    """An exploration bonus from two modules: half the mean squared error of a predictor trained to match a target.
+
+    Observations are tensors or arrays (batch, *obs_shape) of any number type; the modules get them normalised, in the
+    shape they have and the dtype of the predictor's weights, and return (batch, outputs) both. `meaning` says what the
+    number is; where it is not the variance of an ensemble, making the bonus warns with `MismatchWarning`.
+
+    The target is frozen and held in eval mode. Nothing else here depends on the mode; layers of your own may. Of what
+    is random, the minibatches and the observations that count, everything is drawn on the CPU from one generator, hence
+    the same on every device; `state_dict` holds its state and the optimiser's beside weights and statistics.
+
+    Parameters
+    ----------
+    obs_shape: shape of one observation; a number n for (n,).
+    predictor, target: modules that share no weights that train. They become part of this one.
+    normalise: centre and scale observations by what `observe` was shown, and clip at 5 standard deviations.
+    update_proportion: in (0, 1], the share of observations that count in a loss. Each counts or not by a draw of its
+        own, as in Burda et al. (2019), so that with many environments the predictor does not learn too fast.
+    learning_rate: of Adam, which `update` uses, > 0.
+    optimizer: in its place, a function from parameters to a `torch.optim.Optimizer`.
+    seed: of the generator, >= 0.
+
+    Raises
+    ------
+    ValueError: an argument is of the wrong type or out of range; the predictor has nothing to train, or shares what it
+        trains with the target.
+
+    Examples
+    --------
+    >>> def network():
+    ...     return nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Flatten(), nn.Linear(1152, 16))
+    >>> bonus = ModuleBonus((1, 8, 8), network(), network())
+    >>> bonus.meaning.verdict
+    'ensemble variance'
+    """
+
+    def __init__(
+        self,
+        obs_shape: int | Iterable[int],
+        predictor: nn.Module,
+        target: nn.Module,
+        *,
+        normalise: bool = True,
+        update_proportion: float = 1.0,
+        learning_rate: float = 1e-3,
+        optimizer: Callable[[list[nn.Parameter]], Optimizer] | None = None,
+        seed: int = 0,
+    ):
+        super().__init__()
+        self.obs_shape = shape(obs_shape)
+        self.update_proportion = checks.positive("update_proportion", update_proportion)
+        if update_proportion > 1:
+            raise ValueError(f"update_proportion = {update_proportion!r}: give a number above 0, and 1 at most")
+        checks.positive("learning_rate", learning_rate)
+        self.meaning = explain(predictor, target)
+        trained = [p for p in predictor.parameters() if p.requires_grad]
+        if not trained:
+            raise ValueError("predictor has no weights that require gradients: give one that can be trained")
+        if {id(p) for p in trained} & {id(p) for p in target.parameters()}:
+            raise ValueError("target has weights of the predictor that train: give it its own, or freeze these")
+        if self.meaning.factor != 1:
+            warnings.warn(str(self.meaning), MismatchWarning, stacklevel=2)
+        self.predictor, self.target = predictor, target.requires_grad_(False).eval()
+        self.normaliser = RunningNormaliser(self.obs_shape) if normalise else None
+        self.optimizer = Adam(trained, learning_rate) if optimizer is None else _made(optimizer, trained)
+        self.generator = torch.Generator().manual_seed(checks.whole("seed", seed, at_least=0))
+
+    def forward(self, obs: Observations) -> Float[Tensor, " batch"]:
+        """The novelty of observations (batch, *obs_shape): (batch,), half the mean squared error over outputs.
+
+        In the square of the target's units. Without gradient, as a reward is data, and without changing anything.
+
+        Raises
+        ------
+        ValueError: observations of another shape, none at all, or with a NaN or infinity; or the modules return
+            anything but (batch, outputs).
+        NotFittedError: `observe` was never called, and the bonus normalises.
+        DivergenceError: the novelty is not finite.
+        """
+        with torch.no_grad():
+            return self._novelty(self._rows(obs))
+
+    def errors(self, obs: Observations) -> Float[Tensor, "batch outputs"]:
+        """Predictor less target, (batch, outputs), with gradient. Errors as in `forward`."""
+        return self._errors(self._rows(obs))
+
+    @torch.no_grad()
+    def observe(self, obs: Observations) -> None:
+        """Take observations (batch, *obs_shape) into the running mean and variance. No other method changes these.
+
+        Raises
+        ------
+        ValueError: as in `forward`; or the bonus does not normalise.
+        """
+        if self.normaliser is None:
+            raise ValueError(
+                "normalise = False: this bonus keeps no statistics to observe: make it with normalise=True"
+            )
+        self.normaliser.observe(self._rows(obs))
+
+    def loss(self, obs: Observations) -> Float[Tensor, ""]:
+        """Mean novelty of the observations that count, with gradient to the predictor; 0 where none does.
+
+        To add to an agent's loss, whose optimiser then has `predictor.parameters()`. Errors as in `forward`.
+        """
+        rows = self._rows(obs)
+        counted = self._counted(rows)
+        return self._novelty(counted).mean() if len(counted) else 0 * self._novelty(rows).mean()
+
+    @torch.enable_grad()
+    def update(self, obs: Observations, *, epochs: int = 1, minibatch_size: int | None = None) -> float:
+        """Train the predictor on observations (batch, *obs_shape): a step of the optimiser for each minibatch.
+
+        epochs: times that each observation is come upon, >= 1. minibatch_size: observations a step, >= 1; None for all.
+
+        Returns the mean novelty of those that counted, each as it was before its step; 0 where none did. Errors as in
+        `forward`; ValueError for other arguments out of range.
+        """
+        rows = self._rows(obs).detach()
+        size = len(rows) if minibatch_size is None else checks.whole("minibatch_size", minibatch_size, at_least=1)
+        total, count = 0.0, 0
+        for _ in range(checks.whole("epochs", epochs, at_least=1)):
+            for counted in map(self._counted, self._minibatches(rows, size)):
+                if len(counted):
+                    novelty = self._novelty(counted)
+                    self.optimizer.zero_grad()
+                    novelty.mean().backward()
+                    self.optimizer.step()
+                    total += float(novelty.detach().sum())
+                    count += len(counted)
+        return total / max(count, 1)
+
+    def train(self, mode: bool = True) -> "ModuleBonus":
+        """Set the predictor's mode; the target stays in eval mode."""
+        super().train(mode)
+        self.target.eval()
+        return self
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """What `state_dict` holds beside parameters and buffers: the states of the generator and the optimiser."""
+        return {"generator": self.generator.get_state(), "optimizer": self.optimizer.state_dict()}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """The inverse of `get_extra_state`, for `load_state_dict`."""
+        self.generator.set_state(state["generator"].cpu())
+        self.optimizer.load_state_dict(state["optimizer"])
+
+    def _apply(self, fn: Any, recurse: bool = True) -> "ModuleBonus":
+        # `.to` and its like change parameters in place, or replace them where the device wants that. The optimiser's
+        # state follows its parameters when it is loaded.
+        before, state = list(self.predictor.parameters()), self.optimizer.state_dict()
+        super()._apply(fn, recurse)
+        now = dict(zip(before, self.predictor.parameters(), strict=True))
+        for group in self.optimizer.param_groups:
+            group["params"] = [now[p] for p in group["params"]]
+        self.optimizer.load_state_dict(state)
+        return self
+
+    def _rows(self, obs: Observations) -> Shaped[Tensor, "batch *shape"]:
+        try:
+            # Arrays are copied: PyTorch takes none of negative strides, and warns of those that are read-only.
+            rows = obs if isinstance(obs, Tensor) else torch.as_tensor(np.array(obs, order="C"))
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(f"obs is {type(obs).__name__}: give a tensor or an array of numbers ({error})") from error
+        if rows.ndim == 0 or rows.shape[1:] != self.obs_shape or len(rows) == 0:
+            wanted = ", ".join(["batch", *map(str, self.obs_shape)])
+            alone = "; obs[None] may be meant" if rows.shape == self.obs_shape else ""
+            raise ValueError(f"obs has shape {tuple(rows.shape)}: give ({wanted}), with at least one row{alone}")
+        if not rows.isfinite().all():
+            bad = (~rows.isfinite()).nonzero()[0].tolist()
+            raise ValueError(f"obs has a NaN or infinity, first at {bad}: remove or impute it")
+        return rows.to(next(self.predictor.parameters()).device)
+
+    def _errors(self, rows: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, "batch outputs"]:
+        if self.normaliser is not None:
+            if not self.normaliser.count:
+                raise NotFittedError(
+                    "this bonus has seen nothing to normalise by: call observe(obs) first, on a random agent's "
+                    "observations for instance, or make it with normalise=False"
+                )
+            rows = self.normaliser(rows)
+        rows = rows.to(next(self.predictor.parameters()).dtype)
+        u, g = self.predictor(rows), self.target(rows)
+        if u.shape != g.shape or u.ndim != 2 or len(u) != len(rows):
+            raise ValueError(
+                f"predictor and target return {tuple(u.shape)} and {tuple(g.shape)} for {len(rows)} observations: "
+                "give modules that both return (batch, outputs)"
+            )
+        return u - g
+
+    def _novelty(self, rows: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, " batch"]:
+        novelty = self._errors(rows).square().mean(1) / 2
+        if not novelty.isfinite().all():
+            raise DivergenceError(
+                "the bonus is not finite: the predictor diverged; give a smaller learning rate, and go on from a "
+                "state_dict of before"
+            )
+        return novelty
+
+    def _counted(self, rows: Shaped[Tensor, "batch *shape"]) -> Shaped[Tensor, "counted *shape"]:
+        if self.update_proportion == 1:
+            return rows
+        counts = torch.rand(len(rows), generator=self.generator, dtype=torch.float64, device="cpu")
+        return rows[(counts < self.update_proportion).to(rows.device)]
+
+    def _minibatches(self, rows: Shaped[Tensor, "batch *shape"], size: int) -> Iterator[Shaped[Tensor, "some *shape"]]:
+        if size >= len(rows):
+            return iter([rows])
+        order = torch.randperm(len(rows), generator=self.generator, device="cpu").to(rows.device)
+        return (rows[chosen] for chosen in order.split(size))
+
+
+def _made(optimizer: Any, trained: list[nn.Parameter]) -> Optimizer:
+    made = optimizer(trained) if callable(optimizer) else None
+    if not isinstance(made, Optimizer):
+        raise ValueError(f"optimizer = {optimizer!r}: give a function from parameters to a torch.optim.Optimizer")
+    return made
+
+
+def shape(obs_shape: int | Iterable[int]) -> tuple[int, ...]:
+    """The shape of an observation as a tuple of whole numbers, n standing for (n,)."""
+    sizes = tuple(obs_shape) if isinstance(obs_shape, Iterable) else (obs_shape,)
+    return tuple(checks.whole("obs_shape", size, at_least=1) for size in sizes)

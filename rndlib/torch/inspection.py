@@ -1,0 +1,197 @@
+"""What can be read off two modules: their architectures, what they share, and the laws of their weights."""
+
+from collections.abc import Callable
+from math import sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy import stats
+from torch import Tensor, nn
+
+from rndlib.network import MLP
+from rndlib.torch.network import NTKMLP
+
+CHANCE = 1e-6
+"""Two tensors are of different laws where one law would have them so far apart with less than this probability."""
+
+_PLAIN = (bool, int, float, str, tuple, MLP, type(None))
+_AFFINE = (nn.Linear, nn.modules.conv._ConvNd)
+_OURS = (nn.Linear, NTKMLP, nn.ParameterList)
+_BATCHED = (nn.modules.batchnorm._BatchNorm,)
+_RANDOM = (nn.modules.dropout._DropoutNd, nn.RReLU)
+_OF_ONE = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.instancenorm._InstanceNorm)
+
+
+class Shared(NamedTuple):
+    """Sentences on the weights that two modules have in common: those that train, and those that are frozen."""
+
+    training: list[str]
+    frozen: list[str]
+
+
+def shared(predictor: nn.Module, target: nn.Module) -> Shared:
+    """What `predictor` has in common with `target`, by memory or by value."""
+    targets = dict(target.named_parameters())
+    owned = {g.untyped_storage().data_ptr() for g in targets.values()}
+    training, frozen = [], []
+    for name, p in predictor.named_parameters():
+        if p.untyped_storage().data_ptr() in owned:
+            how = "is the target's too"
+        elif name in targets and _random(p) and torch.equal(p, targets[name].to(p)):
+            how = "has the values of the target's (a copy, or the same seed)"
+        else:
+            continue
+        (training if p.requires_grad else frozen).append(f"{name!r} {how}")
+    return Shared(
+        [f"the two are not independent: {', '.join(training)}"] if training else [],
+        [f"frozen in both, hence given to all members of the ensemble alike: {', '.join(frozen)}"] if frozen else [],
+    )
+
+
+def not_functions(predictor: nn.Module, target: nn.Module) -> list[str]:
+    """Sentences on layers whose output is no function of one observation: random ones, and those that mix a batch."""
+    layers, found = [*predictor.modules(), *target.modules()], []
+    if mixing := _kinds(layers, lambda m: isinstance(m, _BATCHED)):
+        found.append(f"{mixing} makes the output depend on the rest of the batch")
+    if random := _kinds(layers, lambda m: isinstance(m, _RANDOM) and getattr(m, "p", 1) > 0):
+        found.append(f"{random} adds noise that is no part of the error")
+    return found
+
+
+def differences(predictor: nn.Module, target: nn.Module) -> str:
+    """The first difference in architecture between the two, in words; empty if there is none."""
+    ours, theirs = ([_settings(m) for m in module.modules()] for module in (predictor, target))
+    if ours == theirs:
+        return ""
+    counts = [sum(map(_has_weights, module.modules())) for module in (predictor, target)]
+    if counts[0] != counts[1]:
+        return f"{counts[0]} layers with weights against {counts[1]}"
+    for one, other in zip(ours, theirs, strict=False):
+        for what, value in one.items():
+            if value != other[what]:
+                return f"{one['layer']} against {other['layer']}" if what == "layer" else f"{what} of {one['layer']}"
+    return f"{len(ours)} modules against {len(theirs)}"
+
+
+def kernel(predictor: nn.Module) -> tuple[str, ...]:
+    """Sentences on the ensemble whose variance it is, where predictor and target are alike."""
+    if isinstance(predictor, NTKMLP):
+        return (f"the ensemble is rndlib.DeepEnsemble's, of {predictor.net}",)
+    found = []
+    affine = [m for m in predictor.modules() if isinstance(m, _AFFINE)]
+    if affine:
+        scales = ", ".join(_law(m.weight) for m in affine)
+        found.append(
+            "the ensemble is one of such networks: in standard parametrisation, at one learning rate, weights count "
+            "fan_in / sigma_w^2 times as much in the tangent kernel as in that of Eq. 1, and biases as if sigma_b were "
+            f"1; the rate must fall as the width grows (sigma_w = {scales})"
+        )
+    if any(m.bias is None for m in affine):
+        found.append("its members have no biases where the predictor has none")
+    frozen = [name for name, p in predictor.named_parameters() if not p.requires_grad]
+    if frozen:
+        found.append(f"its members do not train {', '.join(map(repr, frozen))} either")
+    layers = list(predictor.modules())
+    beyond = _kinds(layers, lambda m: isinstance(m, _OF_ONE) or (_has_weights(m) and not isinstance(m, _OURS)))
+    if beyond:
+        found.append(
+            f"{beyond} is beyond the paper's networks: it takes that these, too, have a Gaussian limit and a constant "
+            "tangent kernel"
+        )
+    return tuple(found)
+
+
+class Laws(NamedTuple):
+    """How the laws of two modules' weights compare.
+
+    differ: the first difference, in words; empty if there is none but for a scale.
+    scale: by how much the target's last layer is larger, or None where it is not.
+    output: the name of that layer.
+    """
+
+    differ: str
+    scale: float | None
+    output: str
+
+
+def compare_laws(predictor: nn.Module, target: nn.Module) -> Laws:
+    """Compare mean and variance of each tensor of weights with its counterpart, of modules of one architecture.
+
+    By the F-test and by Student's t-test, each at the level `CHANCE`. A single number tells nothing of its law.
+    """
+    names = [name for name, _ in predictor.named_parameters()]
+    output = names[-1].rpartition(".")[0]
+    pairs = dict(zip(names, zip(_values(predictor), _values(target), strict=True), strict=True))
+    apart = {name: why for name, (p, g) in pairs.items() if (why := _apart(p, g))}
+    if not apart:
+        return Laws("", None, output)
+    last = {name: pair for name, pair in pairs.items() if name.rpartition(".")[0] == output}
+    p, g = max(last.values(), key=lambda pair: pair[0].size)
+    if apart.keys() <= last.keys() and p.std() > 0 and g.std() > 0:
+        scale = float(g.std() / p.std())
+        if not any(_apart(scale * p, g) for p, g in last.values()):
+            return Laws("", scale, output or type(predictor).__name__)
+    name, why = next(iter(apart.items()))
+    return Laws(f"{name!r} has {why}", None, output)
+
+
+def _apart(p: Float[np.ndarray, " n"], g: Float[np.ndarray, " n"]) -> str:
+    if p.size == 1:
+        return ""
+    spread, mean = (
+        f"standard deviation {p.std():.3g} against {g.std():.3g}",
+        f"mean {p.mean():.3g} against {g.mean():.3g}",
+    )
+    if p.std() == 0 or g.std() == 0:
+        if p.std() != g.std():
+            return spread
+        return mean if p[0] != g[0] else ""
+    n, variances = p.size, (p.var(ddof=1), g.var(ddof=1))
+    f, ratio = variances[1] / variances[0], stats.f(n - 1, n - 1)
+    if 2 * min(ratio.sf(f), ratio.cdf(f)) < CHANCE:
+        return spread
+    t = abs(p.mean() - g.mean()) / sqrt(sum(variances) / n)
+    return mean if 2 * stats.t(2 * n - 2).sf(t) < CHANCE else ""
+
+
+def _values(module: nn.Module) -> list[Float[np.ndarray, " n"]]:
+    return [p.detach().double().flatten().cpu().numpy() for p in module.parameters()]
+
+
+def _random(p: Tensor) -> bool:
+    return p.numel() > 1 and bool((p != p.flatten()[0]).any())
+
+
+def _has_weights(module: nn.Module) -> bool:
+    return any(True for _ in module.parameters(recurse=False))
+
+
+def _kinds(layers: list[nn.Module], chosen: Callable[[nn.Module], bool]) -> str:
+    return ", ".join(sorted({type(m).__name__ for m in layers if chosen(m)}))
+
+
+def _settings(module: nn.Module) -> dict[str, Any]:
+    """All that decides the function of a module beside its submodules, as far as can be seen from outside."""
+    shown = {name: value for name, value in vars(module).items() if name != "training" and not name.startswith("_")}
+    plain = {name: getattr(v, "__code__", v) for name, v in shown.items() if isinstance(v, _PLAIN) or callable(v)}
+    return {
+        "layer": f"{type(module).__name__}({module.extra_repr()})",
+        "class": type(module),
+        "shapes": [tuple(p.shape) for p in module.parameters(recurse=False)],
+        "attributes": plain,
+    }
+
+
+def _law(weight: Tensor) -> str:
+    """sqrt(fan_in) times the standard deviation, and what the weights are known by."""
+    w = weight.detach().double().flatten(1)
+    sigma = float(w.std(correction=0)) * sqrt(w.shape[1])
+    short = w if len(w) <= w.shape[1] else w.mT
+    gram = short @ short.mT
+    if len(gram) > 1 and torch.allclose(
+        gram, gram[0, 0] * torch.eye(len(gram)).to(gram), atol=1e-4 * float(gram[0, 0])
+    ):
+        return f"{sigma:.2g} orthogonal"
+    return f"{sigma:.2g}"

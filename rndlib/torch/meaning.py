@@ -1,0 +1,103 @@
+"""What the error of a predictor trained to match a target says, by what the two modules are."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from torch import nn
+
+from rndlib.torch import inspection
+from rndlib.torch.network import NTKMLP
+
+Verdict = Literal["ensemble variance", "scaled ensemble variance", "no ensemble variance"]
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What half the mean squared error of a predictor and a target is, in the limit of width and of training.
+
+    verdict: "ensemble variance", "scaled ensemble variance" or "no ensemble variance".
+    factor: its expectation over the variance of an ensemble of predictors: 1, or that of the scale, or None where there
+        is no one factor for all observations.
+    reasons: why, a sentence each.
+    """
+
+    verdict: Verdict
+    factor: float | None
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        number = "no" if self.factor is None else "an" if self.factor == 1 else f"{self.factor:.3g} times an"
+        return f"half the mean squared error is {number} ensemble's variance: {'; '.join(self.reasons)}"
+
+
+def explain(predictor: nn.Module, target: nn.Module) -> Meaning:
+    """Whether half the mean squared error of `predictor`, trained to match `target`, is an ensemble's variance.
+
+    Call it before training: initial laws are read off the weights.
+
+    What it takes is that predictor and target are independent draws of one law over one architecture. Then u_0 - g has
+    twice the covariance of u_0, whatever that is, and training carries it on by the map that it has for a member of an
+    ensemble; so the half is exact in the limit of width, with gradient flow or full-batch gradient descent at one
+    learning rate for all weights. Neither the parametrisation nor the initial law need be the paper's: they decide
+    which kernel the ensemble has. If the laws differ by the scale c of the target's output layer, the factor is
+    (1 + c^2) / 2; else there is none (`rndlib.mismatch`).
+
+    What is looked at: types, settings and plain attributes of all submodules; shapes, sharing, mean and variance of all
+    weights, which are called different where chance would have them so far apart once in a million (of an `NTKMLP`, its
+    description instead); layers that are random, or mix the observations of a batch. What a `forward` of your own does
+    beyond that is not seen, nor is the shape of a law of weights, which matters for the first layer only.
+
+    Raises
+    ------
+    ValueError: an argument is no module, or a lazy one that has no weights yet.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> def network(*sizes):
+    ...     return nn.Sequential(nn.Linear(4, 256), nn.ReLU(), nn.Linear(256, 16), *sizes)
+    >>> explain(network(), network()).factor
+    1.0
+    >>> explain(network(nn.ReLU(), nn.Linear(16, 16)), network()).verdict
+    'no ensemble variance'
+    """
+    for name, module in (("predictor", predictor), ("target", target)):
+        if not isinstance(module, nn.Module):
+            raise ValueError(f"{name} is {type(module).__name__}: give a torch.nn.Module")
+        if any(isinstance(p, nn.UninitializedParameter) for p in module.parameters()):
+            raise ValueError(f"{name} has lazy layers without weights yet: call it on an observation first")
+    shared = inspection.shared(predictor, target)
+    against = [*shared.training, *inspection.not_functions(predictor, target)]
+    if not any(p.requires_grad for p in predictor.parameters()):
+        against.append("the predictor has no weights that train, so that its error stays what it is")
+    if differ := _differ(predictor, target):
+        against.append(
+            f"predictor and target differ in architecture ({differ}): their prior kernels differ in general, and no "
+            "one factor serves all observations"
+        )
+    if against:
+        return Meaning("no ensemble variance", None, tuple(against))
+    notes = (*shared.frozen, *inspection.kernel(predictor))
+    if isinstance(predictor, NTKMLP):
+        return Meaning("ensemble variance", 1.0, ("predictor and target are draws of one description", *notes))
+    laws = inspection.compare_laws(predictor, target)
+    if laws.differ:
+        return Meaning("no ensemble variance", None, (f"the initial laws differ: {laws.differ}, and by no one factor",))
+    if laws.scale is not None:
+        factor = (1 + laws.scale**2) / 2
+        scaled = (
+            f"the target's {laws.output}, if it is the output layer, is about c = {laws.scale:.3g} times the "
+            "predictor's, with all else alike: the factor is (1 + c^2) / 2"
+        )
+        return Meaning("scaled ensemble variance", factor, (scaled, *notes))
+    alike = "predictor and target are alike in architecture and, by their weights, in law, and share none that trains"
+    return Meaning("ensemble variance", 1.0, (alike, *notes))
+
+
+def _differ(predictor: nn.Module, target: nn.Module) -> str:
+    if not (isinstance(predictor, NTKMLP) and isinstance(target, NTKMLP)):
+        return inspection.differences(predictor, target)
+    u, g = predictor.net, target.net
+    if replace(g, width=u.width) == u:  # At any width the limit is the same.
+        return ""
+    return f"{u} against {g}, for which rndlib.mismatch.factor has the factor at points"

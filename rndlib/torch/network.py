@@ -1,0 +1,59 @@
+"""The network of Eq. 1 as a PyTorch module."""
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from rndlib import checks
+from rndlib.backends.torch.linearise import apply
+from rndlib.network import MLP
+from rndlib.weights import Role, draw
+
+
+class NTKMLP(nn.Module):
+    """A network of the description `net` (Eq. 1, NTK parametrisation), with the initial weights of a seed.
+
+    `bodies` independent networks of `heads` outputs each, side by side: those that `RND` of the same seed starts from.
+    Input (batch, ...) of `in_dim` numbers a row, flattened; output (batch, bodies * heads), body-major.
+
+    Parameters
+    ----------
+    net: the description.
+    heads, bodies: outputs of one body, and how many bodies, >= 1.
+    role: `Role.PREDICTOR` or `Role.TARGET`, which one seed keeps independent of each other.
+    seed: >= 0.
+    dtype: of the weights; None for PyTorch's default, float32. Weights cast later are rounded ones.
+
+    Raises
+    ------
+    ValueError: an argument is of the wrong type or out of range.
+
+    Examples
+    --------
+    >>> network = NTKMLP(MLP(in_dim=6, width=32), heads=4, role=Role.TARGET, seed=1)
+    >>> network(torch.zeros(5, 2, 3)).shape
+    torch.Size([5, 4])
+    """
+
+    net: MLP
+
+    def __init__(
+        self, net: MLP, heads: int, role: Role, *, bodies: int = 1, seed: int = 0, dtype: torch.dtype | None = None
+    ):
+        super().__init__()
+        if not isinstance(net, MLP):
+            raise ValueError(f"net = {net!r}: give an rndlib.MLP")
+        dtype = torch.get_default_dtype() if dtype is None else dtype
+        heads, bodies = checks.whole("heads", heads, at_least=1), checks.whole("bodies", bodies, at_least=1)
+        self.net = net
+        params = draw(net, heads, checks.whole("seed", seed, at_least=0), role, range(bodies))
+        self.weights = nn.ParameterList(torch.as_tensor(w, dtype=dtype) for w, _ in params)
+        self.biases = nn.ParameterList(torch.as_tensor(b, dtype=dtype) for _, b in params)
+
+    def forward(self, obs: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, "batch outputs"]:
+        params = list(zip(self.weights, self.biases, strict=True))
+        return apply(self.net, params, obs.reshape(len(obs), self.net.in_dim)).movedim(0, 1).flatten(1)
+
+    def extra_repr(self) -> str:
+        bodies, heads, _ = self.weights[-1].shape
+        return f"{self.net}, heads={heads}, bodies={bodies}"

@@ -1,0 +1,61 @@
+"""Observations centred and scaled by what has been seen of them, and clipped."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+CLIP = 5.0
+"""Standard deviations from the mean beyond which an observation is clipped (Burda et al., 2019)."""
+
+
+class RunningNormaliser(nn.Module):
+    """Running mean and variance of observations, a number of each for every entry of an observation.
+
+    `observe` is what changes them, and nothing else. They are float64 whatever the module is cast to, buffers that go
+    into `state_dict`, and after any batches equal the mean and the population variance of all rows at once (Chan et
+    al., 1979) but for rounding. An entry that never varied is at the clip as soon as it does.
+
+    Examples
+    --------
+    >>> normaliser = RunningNormaliser((1,))
+    >>> normaliser.observe(torch.tensor([[1.0], [3.0]]))
+    >>> normaliser(torch.tensor([[2.0], [4.0], [100.0]])).T
+    tensor([[0., 2., 5.]], dtype=torch.float64)
+    """
+
+    count: Tensor
+    mean: Tensor
+    var: Tensor
+
+    def __init__(self, shape: tuple[int, ...]):
+        super().__init__()
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("mean", torch.zeros(shape, dtype=torch.float64))
+        self.register_buffer("var", torch.ones(shape, dtype=torch.float64))
+
+    @torch.no_grad()
+    def observe(self, obs: Shaped[Tensor, "batch *shape"]) -> None:
+        """Take a batch of finite observations, at least one, into the statistics."""
+        new_var, new_mean = torch.var_mean(obs.double(), dim=0, correction=0)
+        total = self.count + len(obs)
+        share = len(obs) / total
+        delta = new_mean - self.mean
+        self.var.lerp_(new_var, share).add_(share * (1 - share) * delta**2)
+        self.mean.add_(share * delta)
+        self.count.copy_(total)
+
+    def forward(self, obs: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, "batch *shape"]:
+        """Normalised observations in float64, within `CLIP` of 0."""
+        # Of an entry that never varied the mean is exact, as sums of differences from it are: 0 / tiny is 0.
+        scale = self.var.sqrt().clamp(min=torch.finfo(torch.float64).tiny)
+        return ((obs.double() - self.mean) / scale).clamp(-CLIP, CLIP)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> "RunningNormaliser":
+        # Moved with the module, but never rounded with it.
+        kept = dict(self.named_buffers())
+        super()._apply(fn, recurse)
+        for name, buffer in kept.items():
+            setattr(self, name, buffer.to(getattr(self, name).device))
+        return self
