@@ -35,7 +35,8 @@ def parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[
     Compiled array code runs outside Python's lock, so threads suffice. Inside such a thread a further call works one
     item after the other: the cores are taken. The first error stops what has not begun.
     """
-    if getattr(_here, "busy", False):
+    items = list(items)
+    if getattr(_here, "busy", False) or len(items) == 1:
         return [function(item) for item in items]
 
     def occupied(item: Item) -> Result:

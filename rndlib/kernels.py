@@ -20,8 +20,9 @@ nearly repeated and opposite points among the rest (tests/test_kernels.py), the 
                           itself, and one below 6e-8 not at all (such points count as collinear)
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
@@ -29,13 +30,19 @@ from numpy.typing import ArrayLike
 
 from rndlib import checks
 from rndlib.activations import ACTIVATIONS
+from rndlib.blocks import parallel
 from rndlib.expectations import expectations
 from rndlib.network import MLP
+from rndlib.series import has_series, series
 
 # Entries computed together: with ten mixture terms, an array of ten times this size fits a core's L2 cache.
 _TILE = 4096
 # NumPy is slow along a last axis shorter than this.
 _SHORT = 64
+# For fewer entries than this, a series' coefficients cost what it saves.
+_MANY = 16384
+# A tile of a large matrix is so wide: wider ones mix points of different sizes, which take different numbers of terms.
+_WIDE = 512
 
 Points = Float[np.ndarray, "n d"]
 Matrix = Float[np.ndarray, "n1 n2"]
@@ -44,6 +51,7 @@ Tile = Float[np.ndarray, "rows cols"]
 Side = Float[np.ndarray, "#rows #cols"]
 Sides = Float[np.ndarray, "depth #rows #cols"]
 Vector = Float[np.ndarray, " n"]
+Cheap = Callable[[Tile], tuple[Tile, Tile] | None]
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,8 @@ def kernel(net: MLP, X1: ArrayLike, X2: ArrayLike | None = None) -> Kernel:
     """Kernels between the rows of `X1` `(N1, in_dim)` and of `X2` `(N2, in_dim)`; of `X1` with itself without `X2`.
 
     Without `X2` the matrices are exactly symmetric and their diagonals are those of `diagonal`, bit for bit.
-    Beyond the three results, memory stays within a few megabytes, or a copy of them where N2 < 64.
+    Beyond the three results, memory stays within some megabytes and, with silu and tanh, 3 kB a point and layer; or a
+    copy of them where N2 < 64.
 
     Raises
     ------
@@ -73,13 +82,15 @@ def kernel(net: MLP, X1: ArrayLike, X2: ArrayLike | None = None) -> Kernel:
     X1 = checks.points("X1", X1, net.in_dim)
     q1 = variances(net, "X1", X1)
     if X2 is None:
-        return _symmetric(net, X1, q1)
+        parts = _matrices(net, X1, q1, X1, q1, symmetric=True)
+        for part, on_diagonal in zip(parts, _diagonal(net, q1), strict=True):
+            np.fill_diagonal(part, on_diagonal)
+        return Kernel(*parts)
     X2 = checks.points("X2", X2, net.in_dim)
     q2 = variances(net, "X2", X2)
     if len(X2) >= min(len(X1), _SHORT):
-        return Kernel(*_between(net, _first_layer(net, X1 @ X2.T), q1, q2))
-    across = _between(net, _first_layer(net, X2 @ X1.T), q2, q1)
-    return Kernel(*(np.ascontiguousarray(part.T) for part in across))
+        return Kernel(*_matrices(net, X1, q1, X2, q2))
+    return Kernel(*(np.ascontiguousarray(part.T) for part in _matrices(net, X2, q2, X1, q1)))
 
 
 def diagonal(net: MLP, X: ArrayLike) -> Kernel:
@@ -112,31 +123,41 @@ def variances(net: MLP, name: str, X: Points) -> Layers:
     return q
 
 
-def _symmetric(net: MLP, X: Points, q: Layers) -> Kernel:
-    parts = _between(net, _first_layer(net, X @ X.T), q, q, upper=True)
-    for part, on_diagonal in zip(parts, _diagonal(net, q), strict=True):
-        for rows in _pieces(len(part), len(part)):
-            square = np.triu(part[rows, rows], 1)
-            part[rows, rows] = square + square.T
-            part[rows.stop :, rows] = part[rows, rows.stop :].T
-        np.fill_diagonal(part, on_diagonal)
-    return Kernel(*parts)
-
-
-def _between(
+def _matrices(
     net: MLP,
-    nngp: Matrix,
+    X1: Float[np.ndarray, "n1 d"],
     q1: Float[np.ndarray, "depth n1"],
+    X2: Float[np.ndarray, "n2 d"],
     q2: Float[np.ndarray, "depth n2"],
-    upper: bool = False,
-) -> tuple[Matrix, Matrix, Matrix]:
-    """The three kernels, tile by tile, in place of the first layer's `nngp`; of its upper triangle at least."""
-    ntk, body = np.empty_like(nngp), np.empty_like(nngp)
-    for rows in _pieces(*nngp.shape):
-        for cols in _pieces(nngp.shape[1], 1, start=rows.start if upper else 0):
-            tile = rows, cols
-            nngp[tile], ntk[tile], body[tile] = _recursion(net, nngp[tile], q1[:, rows, None], q2[:, None, cols])
-    return nngp, ntk, body
+    symmetric: bool = False,
+) -> list[Matrix]:
+    """The three kernels, tile by tile; where `symmetric`, X2 is X1, and what lies below the diagonal is mirrored."""
+    nngp = _first_layer(net, X1 @ X2.T)
+    parts = [nngp, np.empty_like(nngp), np.empty_like(nngp)]
+    activation = ACTIVATIONS[net.activation]
+    order, layers = None, []
+    if min(nngp.shape) >= _SHORT and nngp.size >= _MANY and has_series(activation):
+        # Small points come with small ones, whose series have few terms. The order is the same in every layer.
+        order = np.argsort(q1[0]), np.argsort(q2[0])
+        q1, q2 = q1[:, order[0]], q2[:, order[1]]
+        layers = [series(activation, q1[l], q2[l]) for l in range(net.depth - 1)]
+    width = min(_WIDE if order else _TILE, nngp.shape[1])
+
+    def fill(rows: slice) -> None:
+        for cols in _pieces(nngp.shape[1], _TILE // width, start=rows.start if symmetric else 0):
+            tile = np.ix_(order[0][rows], order[1][cols]) if order else (rows, cols)
+            cheap = [partial(layer.expectations, rows, cols) for layer in layers]
+            values = _recursion(net, nngp[tile], q1[:, rows, None], q2[:, None, cols], cheap)
+            for part, value in zip(parts, values, strict=True):
+                if symmetric and cols.start == rows.start:
+                    square = value[:, : len(value)]
+                    square[:] = np.triu(square) + np.triu(square, 1).T
+                part[tile] = value
+                if symmetric:
+                    part.T[tile] = value
+
+    parallel(fill, _pieces(nngp.shape[0], width))
+    return parts
 
 
 def _diagonal(net: MLP, q: Layers) -> tuple[Vector, Vector, Vector]:
@@ -159,17 +180,21 @@ def _first_layer(net: MLP, products: Float[np.ndarray, "*points"]) -> Float[np.n
     return products
 
 
-def _next_layer(net: MLP, q1: Side, q2: Side, kappa: Tile) -> tuple[Tile, Tile]:
-    """kappa^l and kdot^l from kappa^{l-1}: `q1`, `q2` its variances, of shapes that broadcast against it."""
-    value, slope = expectations(ACTIVATIONS[net.activation], q1, q2, kappa)
+def _next_layer(net: MLP, q1: Side, q2: Side, kappa: Tile, cheap: Cheap | None = None) -> tuple[Tile, Tile]:
+    """kappa^l and kdot^l from kappa^{l-1}: `q1`, `q2` its variances, of shapes that broadcast against it.
+
+    `cheap` is another way to the expectations, for some of the cases.
+    """
+    found = cheap(kappa) if cheap else None
+    value, slope = found or expectations(ACTIVATIONS[net.activation], q1, q2, kappa)
     return net.sigma_w**2 * value + net.sigma_b**2, net.sigma_w**2 * slope
 
 
-def _recursion(net: MLP, kappa: Tile, q1: Sides, q2: Sides) -> tuple[Tile, Tile, Tile]:
+def _recursion(net: MLP, kappa: Tile, q1: Sides, q2: Sides, cheap: Sequence[Cheap] = ()) -> tuple[Tile, Tile, Tile]:
     """kappa^L, Theta^L and the latter's share below the last layer, from kappa^1 and both sides' variances."""
     theta, body = kappa, np.zeros_like(kappa)
     for layer in range(net.depth - 1):
-        kappa, kdot = _next_layer(net, q1[layer], q2[layer], kappa)
+        kappa, kdot = _next_layer(net, q1[layer], q2[layer], kappa, cheap[layer] if cheap else None)
         body = theta * kdot
         theta = body + kappa
     return kappa, theta, body

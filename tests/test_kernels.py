@@ -266,12 +266,15 @@ def test_odd_activations_without_bias_are_odd(depth, name, seed):
     np.testing.assert_allclose(flipped, -k, rtol=0, atol=rounding(net, X1, X2))
 
 
-@pytest.mark.parametrize("shape", [(1, 5000), (5000, 1), (70, 90), (90, 70), (90, 63), (3, 9001)])
-def test_tiles_join_up(shape):
-    """Sizes across several tiles, against rows and columns picked out one by one."""
-    net = MLP(2, depth=3, activation="gelu")
+@pytest.mark.parametrize("shape", [(1, 5000), (5000, 1), (70, 90), (90, 70), (90, 63), (70, 1100), (3, 9001)])
+@pytest.mark.parametrize("name", ["gelu", "silu", "tanh"])
+def test_tiles_join_up(name, shape):
+    """Sizes across several tiles, against rows and columns picked out one by one; zero and huge points among them."""
+    net = MLP(2, depth=3, activation=name, sigma_b=0.0)
     rng = np.random.default_rng(0)
     X1, X2 = rng.normal(size=(shape[0], 2)), rng.normal(size=(shape[1], 2))
+    X1[-1] *= 30
+    X2[-1] = 0
     k = parts(kernels.kernel(net, X1, X2))
     assert k.shape == (3, *shape)
     rows, cols = rng.integers(shape[0], size=30), rng.integers(shape[1], size=30)
@@ -279,12 +282,18 @@ def test_tiles_join_up(shape):
     np.testing.assert_allclose(k[:, rows, cols].T, single, rtol=0, atol=rounding(net, X1, X2))
 
 
-@pytest.mark.parametrize("n", [63, 64, 65, 200])
-def test_symmetric_tiles_join_up(n):
-    net = MLP(2, depth=3, activation="silu")
+@pytest.mark.parametrize("n", [63, 64, 65, 200, 600])
+@pytest.mark.parametrize("name", ["gelu", "silu", "tanh"])
+def test_symmetric_tiles_join_up(name, n):
+    net = MLP(2, depth=3, activation=name)
     X = np.random.default_rng(0).normal(size=(n, 2))
-    both = parts(kernels.kernel(net, X, X))
-    np.testing.assert_allclose(parts(kernels.kernel(net, X)), both, rtol=0, atol=rounding(net, X, X))
+    X[:5] = X[5]
+    X[6] = -X[5]
+    k, both = kernels.kernel(net, X), parts(kernels.kernel(net, X, X))
+    np.testing.assert_allclose(parts(k), both, rtol=0, atol=rounding(net, X, X))
+    np.testing.assert_array_equal(parts(k), parts(k).transpose(0, 2, 1))
+    np.testing.assert_array_equal(k.ntk.diagonal(), kernels.diagonal(net, X).ntk)
+    assert np.linalg.eigvalsh(k.ntk)[0] >= -n * rounding(net, X, X)
 
 
 def test_diagonal_over_several_tiles():
