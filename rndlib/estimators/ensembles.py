@@ -4,18 +4,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.estimators.base import Estimator, Functions, GroupVariances, Prediction, Variances, parts
-from rndlib.network import MLP
+from rndlib.estimators.base import Estimator, Functions, GroupVariances, Network, Prediction, Variances, parts
+from rndlib.estimators.protocol import Regressor
 from rndlib.solvers import Solver
 from rndlib.weights import Params, Role, draw
 
 
-class _Ensemble(Estimator):
+class _Ensemble(Regressor, Estimator):
     """Independent networks of one output, trained on the same labels."""
 
-    def __init__(self, net: MLP, members: int, seed: int, backend: str, solver: Solver | None, dtype: str):
+    def __init__(self, net: Network, members: int, seed: int, backend: str, solver: Solver | None, dtype: str):
         super().__init__(net, seed, backend, solver, dtype)
-        self.members = checks.whole("members", members, at_least=1)
+        self.members = members
+
+    def _check(self) -> None:
+        super()._check()
+        checks.whole("members", self.members, at_least=1)
 
     def functions(self, X: ArrayLike) -> Functions:
         """Every member's trained function at X (T, in_dim): (members, T)."""
@@ -66,13 +70,19 @@ class DeepEnsemble(_Ensemble):
 
     Parameters
     ----------
-    net: the network's description.
+    net: the network's description; or a function from the number of X's columns to one, as `partial(MLP, width=64)`
+        is; None for an `MLP` of its default width 512, depth 2 and silu.
     members: number of networks, >= 1.
     seed: >= 0; the same seed gives the same initial weights on every backend.
     backend: "jax", "torch", or "torch:cuda" for PyTorch on a GPU.
     solver: `GradientFlow` (the default, to convergence) or `GradientDescent`.
     dtype: "float64" or "float32", the precision in which trained functions are evaluated. Training is in float64;
         float32 changes a function by a few parts in a million.
+
+    Attributes
+    ----------
+    net_, n_features_in_: after `fit`, the description of the networks and the number of X's columns.
+    feature_names_in_: the names of the columns, where X was a data frame whose columns have some.
 
     Raises
     ------
@@ -81,7 +91,7 @@ class DeepEnsemble(_Ensemble):
 
     def __init__(
         self,
-        net: MLP,
+        net: Network = None,
         members: int = 8,
         *,
         seed: int = 0,
@@ -90,6 +100,7 @@ class DeepEnsemble(_Ensemble):
         dtype: str = "float64",
     ):
         super().__init__(net, members, seed, backend, solver, dtype)
+        self._check()
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "DeepEnsemble":
         """Train every member on X (N, in_dim), y (N,).
@@ -99,8 +110,8 @@ class DeepEnsemble(_Ensemble):
         ValueError: X or y is malformed, or X has a singular kernel.
         DivergenceError: a network diverged.
         """
-        X = self._points(X)
-        y = checks.labels("y", y, len(X))
+        X = self._begin(X)
+        y = self._labels(y, len(X))
         self._trained = self._train(1, self.members, Role.MEMBER, X, lambda bodies, _: np.tile(y, (len(bodies), 1, 1)))
         return self
 
@@ -129,7 +140,7 @@ class BayesianEnsemble(_Ensemble):
 
     def __init__(
         self,
-        net: MLP,
+        net: Network = None,
         members: int = 8,
         *,
         noise_std: float = 0.0,
@@ -139,17 +150,22 @@ class BayesianEnsemble(_Ensemble):
         dtype: str = "float64",
     ):
         super().__init__(net, members, seed, backend, solver, dtype)
-        self.noise_std = checks.non_negative("noise_std", noise_std)
+        self.noise_std = noise_std
+        self._check()
+
+    def _check(self) -> None:
+        super()._check()
+        checks.non_negative("noise_std", self.noise_std)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "BayesianEnsemble":
         """Train every member on X (N, in_dim), y (N,). Errors as in `DeepEnsemble.fit`."""
-        X = self._points(X)
-        y = checks.labels("y", y, len(X))
+        X = self._begin(X)
+        y = self._labels(y, len(X))
 
         def targets(bodies: list[int], start: Params) -> np.ndarray:
             return y - self._tangents(bodies, start, X, "float64", by_head=False)
 
-        self._trained = self._train(1, self.members, Role.MEMBER, X, targets, noise_std=self.noise_std)
+        self._trained = self._train(1, self.members, Role.MEMBER, X, targets, noise_std=float(self.noise_std))
         return self
 
     def functions(self, X: ArrayLike) -> Functions:
@@ -157,7 +173,7 @@ class BayesianEnsemble(_Ensemble):
         X = self._points(X)
 
         def values(bodies: list[int], params: Params) -> np.ndarray:
-            start = draw(self.net, 1, self.seed, Role.MEMBER, bodies)
+            start = draw(self.net_, 1, self.seed, Role.MEMBER, bodies)
             return self._functions(params, X, self.dtype) + self._tangents(bodies, start, X, self.dtype, False)
 
         return self._fitted.evaluate(values)

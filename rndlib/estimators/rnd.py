@@ -4,9 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.estimators.base import Estimator, Functions, GroupVariances, Variances, parts
+from rndlib.estimators.base import Estimator, Functions, GroupVariances, Network, Variances, parts
 from rndlib.heads import warn_if_narrow
-from rndlib.network import MLP
 from rndlib.solvers import Solver
 from rndlib.weights import Params, Role, draw
 
@@ -16,10 +15,17 @@ class Distillation(Estimator):
 
     _scale: float  # from the mean squared error to a variance
 
-    def __init__(self, net: MLP, heads: int, bodies: int, seed: int, backend: str, solver: Solver | None, dtype: str):
+    def __init__(
+        self, net: Network, heads: int, bodies: int, seed: int, backend: str, solver: Solver | None, dtype: str
+    ):
         super().__init__(net, seed, backend, solver, dtype)
-        self.heads = checks.whole("heads", heads, at_least=1)
-        self.bodies = checks.whole("bodies", bodies, at_least=1)
+        self.heads = heads
+        self.bodies = bodies
+
+    def _check(self) -> None:
+        super()._check()
+        checks.whole("heads", self.heads, at_least=1)
+        checks.whole("bodies", self.bodies, at_least=1)
 
     def errors(self, X: ArrayLike) -> Functions:
         """Errors of every head, predictor less target, at X (T, in_dim): (bodies * heads, T), body-major."""
@@ -65,7 +71,7 @@ class RND(Distillation):
 
     def __init__(
         self,
-        net: MLP,
+        net: Network = None,
         heads: int = 64,
         bodies: int = 1,
         *,
@@ -75,14 +81,15 @@ class RND(Distillation):
         dtype: str = "float64",
     ):
         super().__init__(net, heads, bodies, seed, backend, solver, dtype)
+        self._check()
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "RND":
         """Train the predictors on X (N, in_dim). Labels play no part; y is there for pipelines.
 
         Warns with `HeadsWarning` where the heads are too many for the width. Errors as in `DeepEnsemble.fit`.
         """
-        X = self._points(X)
-        warn_if_narrow(self.net, self.heads, len(X), "standard")
+        X = self._begin(X)
+        warn_if_narrow(self.net_, self.heads, len(X), "standard")
 
         def targets(bodies: list[int], _: Params) -> np.ndarray:
             return self._target(bodies, X, "float64")
@@ -100,4 +107,4 @@ class RND(Distillation):
         return self._fitted.evaluate(values)
 
     def _target(self, bodies: list[int], X: np.ndarray, dtype: str) -> np.ndarray:
-        return self._functions(draw(self.net, self.heads, self.seed, Role.TARGET, bodies), X, dtype)
+        return self._functions(draw(self._network(X), self.heads, self.seed, Role.TARGET, bodies), X, dtype)
