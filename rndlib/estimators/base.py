@@ -63,7 +63,12 @@ class Estimator(Parameterised):
 
     @property
     def report(self) -> Report:
-        """What training did: time reached, residual, error, evaluations, converged or not."""
+        """What training did: time reached, residual, error, evaluations, converged or not. NotFittedError before `fit`.
+
+        >>> from rndlib import MLP, RND, datasets
+        >>> RND(MLP(3, width=64), heads=4).fit(datasets.toy(0).X).report.converged
+        True
+        """
         return self._fitted.report
 
     def tangent_kernels(self, X: ArrayLike) -> Float[np.ndarray, "bodies heads heads t t"]:
@@ -71,6 +76,11 @@ class Estimator(Parameterised):
 
         Entry [b, i, j, p, q] is the product of the gradients of head i at point p and head j at point q of network b,
         with respect to all parameters. `rndlib.initial.tangent_kernels` gives those before training.
+
+        >>> from rndlib import MLP, RND, datasets
+        >>> model = RND(MLP(3, width=64), heads=4).fit(datasets.toy(0).X)
+        >>> model.tangent_kernels([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]).shape
+        (1, 4, 4, 2, 2)
         """
         X = self._points(X)
         backend = backends.load(self.backend)

@@ -42,6 +42,13 @@ class BayesianRND(Regressor, Distillation):
     Raises
     ------
     ValueError: an argument is of the wrong type or out of range.
+
+    >>> from rndlib import MLP, BayesianRND, datasets
+    >>> data = datasets.toy(seed=0, n_test=5)
+    >>> model = BayesianRND(MLP(3, width=64), heads=4, bodies=2).fit(data.X, data.y)
+    >>> mean, std = model.predict(data.X_test, return_std=True)
+    >>> mean.shape, std.shape
+    ((5,), (5,))
     """
 
     _scale = 1.0  # no half: the error is a draw from the posterior itself
@@ -79,6 +86,11 @@ class BayesianRND(Regressor, Distillation):
         """Train the predictors on X (N, in_dim) and, where y (N,) is given and `mean` is not, the mean network on y.
 
         Warns with `HeadsWarning` where the heads are too many for the width. Errors as in `DeepEnsemble.fit`.
+
+        >>> from rndlib import MLP, BayesianRND, datasets
+        >>> data = datasets.toy(seed=0)
+        >>> BayesianRND(MLP(3, width=64), heads=4, bodies=2).fit(data.X, data.y).report.converged
+        True
         """
         X = self._begin(X)
         y = None if y is None else self._labels(y, len(X))
@@ -104,7 +116,14 @@ class BayesianRND(Regressor, Distillation):
         return self
 
     def errors(self, X: ArrayLike) -> Functions:
-        """u_i(x) - g~_i(x) of every head at X (T, in_dim): (bodies * heads, T), body-major."""
+        """u_i(x) - g~_i(x) of every head at X (T, in_dim): (bodies * heads, T), body-major.
+
+        >>> from rndlib import MLP, BayesianRND, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = BayesianRND(MLP(3, width=64), heads=4, bodies=2).fit(data.X, data.y)
+        >>> model.errors(data.X_test).shape, bool(abs(model.errors(data.X)).max() < 1e-6)
+        ((8, 5), True)
+        """
         X = self._points(X)
 
         def values(bodies: list[int], params: Params) -> np.ndarray:
@@ -117,6 +136,11 @@ class BayesianRND(Regressor, Distillation):
         """u_i(x) before training, and g~_i(x), at X (T, in_dim): each (bodies * heads, T), body-major.
 
         Their difference is the error before training. Needs no `fit`.
+
+        >>> from rndlib import MLP, BayesianRND
+        >>> u, g = BayesianRND(MLP(2, width=64), heads=4, bodies=2).initial([[1.0, 0.0]])
+        >>> u.shape, g.shape
+        ((8, 1), (8, 1))
         """
         X = self._points(X)
 
@@ -134,6 +158,12 @@ class BayesianRND(Regressor, Distillation):
         Raises
         ------
         NotFittedError: fit was called without y, and no `mean` was given.
+
+        >>> from rndlib import MLP, BayesianRND, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = BayesianRND(MLP(3, width=64), heads=4, bodies=2).fit(data.X, data.y)
+        >>> abs(model.predict(data.X) - data.y).max() < 1e-6
+        np.True_
         """
         X = self._points(X)
         mean = self._mean(X)
@@ -151,6 +181,12 @@ class BayesianRND(Regressor, Distillation):
         ------
         ValueError: more samples than heads.
         NotFittedError: as in `predict`.
+
+        >>> from rndlib import MLP, BayesianRND, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = BayesianRND(MLP(3, width=64), heads=4, bodies=2).fit(data.X, data.y)
+        >>> model.sample_y(data.X_test, n_samples=3).shape
+        (5, 3)
         """
         X = self._points(X)
         n_samples = checks.whole("n_samples", n_samples, at_least=1)

@@ -31,6 +31,12 @@ class _Ensemble(Regressor, Estimator):
         Raises
         ------
         ValueError: fewer than two members.
+
+        >>> from rndlib import MLP, DeepEnsemble, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y)
+        >>> model.variance(data.X).max() < 1e-6 < model.variance(data.X_test).min()  # none where the labels are known
+        np.True_
         """
         return self.variances(X, 1)[0]
 
@@ -40,6 +46,12 @@ class _Ensemble(Regressor, Estimator):
         Raises
         ------
         ValueError: members do not divide into that many groups of two or more.
+
+        >>> from rndlib import MLP, DeepEnsemble, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y)
+        >>> model.variances(data.X_test, groups=2).shape
+        (2, 5)
         """
         self._need_two()
         size = parts("groups", groups, "members", self.members)
@@ -51,7 +63,18 @@ class _Ensemble(Regressor, Estimator):
         return functions.reshape(groups, size, -1).var(axis=1, ddof=1)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
-        """Mean over the members at X (T, in_dim): (T,); with `return_std` also the sample standard deviation."""
+        """Mean over the members at X (T, in_dim): (T,); with `return_std` also the sample standard deviation.
+
+        Raises
+        ------
+        ValueError: X is malformed; or a standard deviation of fewer than two members. NotFittedError: before `fit`.
+
+        >>> from rndlib import MLP, DeepEnsemble, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y)
+        >>> abs(model.predict(data.X) - data.y).max() < 1e-6
+        np.True_
+        """
         if not return_std:
             return self.functions(X).mean(axis=0)
         self._need_two()
@@ -87,6 +110,13 @@ class DeepEnsemble(_Ensemble):
     Raises
     ------
     ValueError: an argument is of the wrong type or out of range.
+
+    >>> from rndlib import MLP, DeepEnsemble, datasets
+    >>> data = datasets.toy(seed=0, n_test=5)
+    >>> model = DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y)
+    >>> mean, std = model.predict(data.X_test, return_std=True)
+    >>> mean.shape, std.shape
+    ((5,), (5,))
     """
 
     def __init__(
@@ -109,6 +139,11 @@ class DeepEnsemble(_Ensemble):
         ------
         ValueError: X or y is malformed, or X has a singular kernel.
         DivergenceError: a network diverged.
+
+        >>> from rndlib import MLP, DeepEnsemble, datasets
+        >>> data = datasets.toy(seed=0)
+        >>> DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y).report.converged
+        True
         """
         X = self._begin(X)
         y = self._labels(y, len(X))
@@ -116,7 +151,14 @@ class DeepEnsemble(_Ensemble):
         return self
 
     def functions(self, X: ArrayLike) -> Functions:
-        """Every member's trained function at X (T, in_dim): (members, T)."""
+        """Every member's trained function at X (T, in_dim): (members, T), in the units of y.
+
+        >>> from rndlib import MLP, DeepEnsemble, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y)
+        >>> model.functions(data.X_test).shape
+        (4, 5)
+        """
         X = self._points(X)
         return self._fitted.evaluate(lambda _, params: self._functions(params, X, self.dtype))
 
@@ -136,6 +178,12 @@ class BayesianEnsemble(_Ensemble):
     Raises
     ------
     ValueError: an argument is of the wrong type or out of range.
+
+    >>> from rndlib import MLP, BayesianEnsemble, datasets
+    >>> data = datasets.toy(seed=0, n_test=5)
+    >>> model = BayesianEnsemble(MLP(3, width=64), members=4, noise_std=0.1).fit(data.X, data.y)
+    >>> model.variance(data.X).max() < 0.1**2 * 4 < model.variance(data.X_test).max()
+    np.True_
     """
 
     def __init__(
@@ -158,7 +206,13 @@ class BayesianEnsemble(_Ensemble):
         checks.non_negative("noise_std", self.noise_std)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "BayesianEnsemble":
-        """Train every member on X (N, in_dim), y (N,). Errors as in `DeepEnsemble.fit`."""
+        """Train every member on X (N, in_dim), y (N,). Errors as in `DeepEnsemble.fit`.
+
+        >>> from rndlib import MLP, BayesianEnsemble, datasets
+        >>> data = datasets.toy(seed=0)
+        >>> BayesianEnsemble(MLP(3, width=64), members=4, noise_std=0.1).fit(data.X, data.y).report.converged
+        True
+        """
         X = self._begin(X)
         y = self._labels(y, len(X))
 
@@ -169,7 +223,14 @@ class BayesianEnsemble(_Ensemble):
         return self
 
     def functions(self, X: ArrayLike) -> Functions:
-        """Every member's trained function at X (T, in_dim): (members, T)."""
+        """Every member's trained function at X (T, in_dim): (members, T), in the units of y.
+
+        >>> from rndlib import MLP, BayesianEnsemble, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = BayesianEnsemble(MLP(3, width=64), members=4, noise_std=0.1).fit(data.X, data.y)
+        >>> model.functions(data.X_test).shape
+        (4, 5)
+        """
         X = self._points(X)
 
         def values(bodies: list[int], params: Params) -> np.ndarray:
