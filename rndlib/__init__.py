@@ -1,10 +1,23 @@
 """rndlib: random network distillation, deep ensembles and Bayesian inference in the NTK limit.
 
 An executable edition of "On the Equivalence of Random Network Distillation, Deep Ensembles, and Bayesian
-Inference". Start with `MLP`, the exact limits in `kernels` and `laws`, and the estimators `DeepEnsemble`,
-`BayesianEnsemble`, `RND` and `BayesianRND`. `rndlib.torch` has RND as an exploration bonus for PyTorch, `RNDBonus`, and
-`explain`, which says what the error of two modules of your own means; `mismatch.factor` what RND estimates where
-predictor and target differ. Nothing here imports jax or torch until a backend, or `rndlib.torch`, is asked for.
+Inference". A network's prediction with its uncertainty, in five lines:
+
+>>> from rndlib import BayesianRND, datasets
+>>> data = datasets.toy(seed=0)  # X (10, 3), y (10,), X_test (5000, 3); scale your own columns to about 1
+>>> model = BayesianRND(noise_std=0.1).fit(data.X, data.y)
+>>> mean, std = model.predict(data.X_test[:2], return_std=True)
+>>> samples = model.sample_y(data.X_test[:2], n_samples=3)  # (2, 3): three functions, each at both points
+
+`RND` needs no labels: its `variance` says how far a point is from those it was trained on. `DeepEnsemble` and
+`BayesianEnsemble` do the same with many networks. All four are estimators in the manner of scikit-learn, and train by
+`GradientFlow` or `GradientDescent` on `backend="jax"` or `"torch"`. `MLP` describes the network; `kernels` and `laws`
+have the exact limits that all of this tends to with width. Each has an example in its own help.
+
+For PyTorch, `rndlib.torch` has RND as an exploration bonus, `RNDBonus`, and `explain`, which says what the error of two
+modules of your own means; `mismatch.factor` what RND estimates where predictor and target differ.
+
+Nothing here imports jax or torch until a backend, or `rndlib.torch`, is asked for.
 """
 
 from importlib import import_module

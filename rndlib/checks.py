@@ -56,14 +56,22 @@ def choice(name: str, value: Any, among: Iterable[str]) -> str:
     return value
 
 
-def points(name: str, X: ArrayLike, in_dim: int) -> np.ndarray:
-    """Input points as a finite float64 array `(n_samples, in_dim)` with at least one row."""
+def points(name: str, X: ArrayLike, in_dim: int | None, reader: str | None = None) -> np.ndarray:
+    """Input points as a finite float64 array `(n_samples, in_dim)` with at least one row; None for any `in_dim`.
+
+    reader: the estimator that expects `in_dim` columns because it was trained on as many.
+    """
     array = _numbers(name, X)
-    if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] != in_dim:
-        raise ValueError(
-            f"{name} has shape {array.shape}: give (n_samples, {in_dim}), one row a point, with at least one row"
-            + (f"; {name}.reshape(-1, {in_dim}) may be meant" if array.ndim == 1 and array.size else "")
-        )
+    if array.ndim != 2 or 0 in array.shape or in_dim not in (None, array.shape[1]):
+        wanted = "n_features" if in_dim is None else in_dim
+        says = f"{name} has shape {array.shape}: give (n_samples, {wanted}), one row a point, with at least one row"
+        if array.ndim == 1 and array.size:
+            says += f"; Reshape your data: {name}.reshape(-1, {1 if in_dim is None else in_dim}) may be meant"
+        elif array.ndim == 2 and array.shape[1] == 0:
+            says += f" and column; it has 0 feature(s) (shape={array.shape}) while a minimum of 1 is required."
+        elif array.ndim == 2 and reader is not None:
+            says += f"; {name} has {array.shape[1]} features, but {reader} is expecting {in_dim} features as input"
+        raise ValueError(says)
     return array
 
 
@@ -71,7 +79,11 @@ def labels(name: str, y: ArrayLike, n_samples: int) -> np.ndarray:
     """Targets as a finite float64 array `(n_samples,)`, one a training point."""
     array = _numbers(name, y)
     if array.shape != (n_samples,):
-        raise ValueError(f"{name} has shape {array.shape}: give ({n_samples},), one number for each row of X")
+        several = array.ndim == 2 and array.shape[0] == n_samples and array.shape[1] > 1
+        raise ValueError(
+            f"{name} has shape {array.shape}: give ({n_samples},), one number for each row of X"
+            + ("; of several outputs, fit an estimator to each (MultiOutputRegressor of scikit-learn does)" * several)
+        )
     return array
 
 
@@ -104,8 +116,13 @@ def distinct(name: str, X: np.ndarray) -> np.ndarray:
 
 
 def _numbers(name: str, values: ArrayLike) -> np.ndarray:
+    if hasattr(values, "toarray") or hasattr(values, "todense"):
+        raise ValueError(f"{name} is a sparse {type(values).__name__}: give an array, {name}.toarray()")
     try:
-        array = np.asarray(values, dtype=np.float64)
+        array = np.asarray(values)
+        if np.iscomplexobj(array):  # NumPy would drop the imaginary part with no more than a warning
+            raise ValueError("Complex data not supported")
+        array = array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} is {type(values).__name__}: give an array of numbers ({error})") from error
     if not np.isfinite(array).all():

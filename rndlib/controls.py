@@ -46,8 +46,9 @@ class MisbuiltTarget(BayesianRND):
         self.at, self.along, self.keep_last = at, along, keep_last
 
     def _target(self, bodies: list[int], start: Params, X: np.ndarray, dtype: str) -> np.ndarray:
-        theta, psi = (draw(self.net, self.heads, self.seed, role, bodies) for role in (self.at, self.along))
-        target = backends.load(self.backend).tangents(self.net, theta, psi[:-1], X, dtype)
+        net = self._network(X)
+        theta, psi = (draw(net, self.heads, self.seed, role, bodies) for role in (self.at, self.along))
+        target = backends.load(self.backend).tangents(net, theta, psi[:-1], X, dtype)
         # The network is linear in its last layer: along that layer's part of psi it has those parameters' values.
         return target + self._functions([*theta[:-1], psi[-1]], X, dtype) if self.keep_last else target
 
@@ -74,7 +75,7 @@ class NoiseWithoutPull(BayesianRND):
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "NoiseWithoutPull":
         """Train the predictors on X (N, in_dim). Errors as in `BayesianRND.fit`; y plays no part."""
-        X = self._points(X)
+        X = self._begin(X)
 
         def targets(bodies: list[int], start: Params) -> np.ndarray:
             xi = draw_offsets(self.seed, bodies, len(X), self.heads)

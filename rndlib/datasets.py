@@ -11,7 +11,13 @@ from rndlib import checks
 
 @dataclass(frozen=True)
 class Regression:
-    """Training points with labels, and test points."""
+    """Training points with labels, and test points: X (n_train, in_dim), y (n_train,), X_test (n_test, in_dim).
+
+    >>> from rndlib import datasets
+    >>> data = datasets.toy(seed=0, n_test=100)
+    >>> data.X.shape, data.y.shape, data.X_test.shape
+    ((10, 3), (10,), (100, 3))
+    """
 
     X: Float[np.ndarray, "n_train in_dim"]
     y: Float[np.ndarray, " n_train"]
@@ -27,6 +33,10 @@ def toy(seed: int, n_train: int = 10, n_test: int = 5000) -> Regression:
     Raises
     ------
     ValueError: an argument is not a whole number, or out of range.
+
+    >>> from rndlib import datasets
+    >>> bool((datasets.toy(seed=0, n_train=20).X[:10] == datasets.toy(seed=0).X).all())
+    True
     """
     n_train, n_test = checks.whole("n_train", n_train, 1), checks.whole("n_test", n_test, 1)
     train, test = map(np.random.default_rng, np.random.SeedSequence(checks.whole("seed", seed, 0)).spawn(2))
@@ -38,6 +48,14 @@ def toy_target(X: ArrayLike) -> Float[np.ndarray, " n_samples"]:
     """y(x) = x_1 + x_2 + x_3 - 2 x_1 x_2 x_3, `(n_samples, 3)` to `(n_samples,)`.
 
     The appendix counts the sum's components from 0 and the product's from 1; with three inputs this reading is left.
+
+    Raises
+    ------
+    ValueError: X is malformed.
+
+    >>> from rndlib import datasets
+    >>> datasets.toy_target([[1.0, 2.0, 3.0]])
+    array([-6.])
     """
     X = checks.points("X", X, 3)
     return X.sum(axis=1) - 2 * X.prod(axis=1)
@@ -60,6 +78,11 @@ def walk(
     Raises
     ------
     ValueError: fewer than two corners, or per_leg below 1.
+
+    >>> from rndlib import datasets
+    >>> points, at, corners = datasets.walk([[0.0, 0.0], [3.0, 4.0]], per_leg=2)
+    >>> points.tolist(), at.tolist(), corners.tolist()
+    ([[0.0, 0.0], [1.5, 2.0], [3.0, 4.0]], [0.0, 2.5, 5.0], [0.0, 5.0])
     """
     corners = checks.array("corners", corners, None, None)
     per_leg = checks.whole("per_leg", per_leg, 1)

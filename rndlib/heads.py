@@ -22,7 +22,17 @@ CROWDING = 3.3
 
 
 class HeadsWarning(UserWarning):
-    """Too many heads for the width: the variance is biased by a tenth, or scatters over seeds half as much again."""
+    """Too many heads for the width: the variance is biased by a tenth, or scatters over seeds half as much again.
+
+    >>> import warnings
+    >>> from rndlib import MLP, RND
+    >>> from rndlib.heads import HeadsWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", HeadsWarning)
+    ...     RND(MLP(3, width=64), heads=64).fit([[0.0, 0.0, 1.0]])
+    Traceback (most recent call last):
+    rndlib.heads.HeadsWarning: 64 heads on a body of width 64: the spread of its variance over seeds is about 4.3 times chi-squared; widen the network, or spread the heads over bodies
+    """  # noqa: E501 - a message is one line
 
 
 def warn_if_narrow(net: MLP, heads: int, n_samples: int, method: str) -> None:
@@ -33,6 +43,9 @@ def warn_if_narrow(net: MLP, heads: int, n_samples: int, method: str) -> None:
     The predicted ratio of variance to law is `1 / (1 + x)` with a floor of 0.8 for shared directions, `1 + x / 4` for
     independent ones; more than a tenth off is too much. Standard RND keeps its mean within a tenth. What grows is the
     scatter of its variance over seeds, by `1 + CROWDING K / n`; half as much again is too much, that is K > 0.15 n.
+
+    >>> from rndlib import MLP, heads
+    >>> heads.warn_if_narrow(MLP(3, width=512), heads=64, n_samples=10, method="standard")  # wide enough: no warning
     """
     if net.depth == 1 or heads == 1:  # no hidden parameters to share, or nobody to share them with
         return
@@ -48,7 +61,12 @@ def warn_if_narrow(net: MLP, heads: int, n_samples: int, method: str) -> None:
 
 
 def predicted_ratio(load: float, directions: str) -> float:
-    """Variance of Bayesian RND over the posterior's at load `N K / P`, by the rule of `warn_if_narrow`."""
+    """Variance of Bayesian RND over the posterior's at load `N K / P`, by the rule of `warn_if_narrow`.
+
+    >>> from rndlib import heads
+    >>> heads.predicted_ratio(0.1, "independent"), heads.predicted_ratio(0.5, "shared")
+    (1.025, 0.8)
+    """
     return max(1 / (1 + load), 0.8) if directions == "shared" else 1 + load / 4
 
 

@@ -26,6 +26,10 @@ def functions(
     Raises
     ------
     ValueError: X (N, in_dim) is malformed, or an argument out of range.
+
+    >>> from rndlib import MLP, initial
+    >>> initial.functions(MLP(2, width=64), [[1.0, 0.0], [0.0, 1.0]], bodies=4, heads=3).shape
+    (4, 3, 2)
     """
     return _of_blocks(
         net, X, bodies, heads, seed, backend, lambda at, params, X: at.functions(net, params, X, "float64")
@@ -39,6 +43,11 @@ def tangent_kernels(
 
     Entry [b, i, j, p, q] belongs to body b, heads i and j, points p and q. In the limit of width the parts are kappa
     and Theta - kappa where i = j, and 0 elsewhere (Propositions B.2 and B.3). Errors as in `functions`.
+
+    >>> from rndlib import MLP, initial
+    >>> last, below = initial.tangent_kernels(MLP(2, width=64), [[1.0, 0.0], [0.0, 1.0]], bodies=4, heads=3)
+    >>> last.shape, below.shape
+    ((4, 3, 3, 2, 2), (4, 3, 3, 2, 2))
     """
 
     def both(at: ModuleType, params: Params, X: np.ndarray) -> np.ndarray:

@@ -61,6 +61,11 @@ class Kernel:
     nngp: kappa, covariance of the network's function at initialisation; also the tangent kernel of the last layer.
     ntk: Theta, the tangent kernel of all parameters.
     body: ntk - nngp, the tangent kernel of the parameters below the last layer; 0 at depth 1.
+
+    >>> from rndlib import MLP, kernels
+    >>> k = kernels.diagonal(MLP(in_dim=2), [[1.0, 2.0]])
+    >>> bool(abs(k.body + k.nngp - k.ntk).max() < 1e-12)
+    True
     """
 
     nngp: Float[np.ndarray, "*points"]
@@ -78,6 +83,11 @@ def kernel(net: MLP, X1: ArrayLike, X2: ArrayLike | None = None) -> Kernel:
     Raises
     ------
     ValueError: an argument is not an array of finite numbers of that shape, or its kernel over- or underflows.
+
+    >>> from rndlib import MLP, kernels
+    >>> kernels.kernel(MLP(in_dim=2), [[1.0, 0.0], [0.0, 1.0]]).ntk.round(3)
+    array([[1.93, 0.14],
+           [0.14, 1.93]])
     """
     X1 = checks.points("X1", X1, net.in_dim)
     q1 = variances(net, "X1", X1)
@@ -94,7 +104,12 @@ def kernel(net: MLP, X1: ArrayLike, X2: ArrayLike | None = None) -> Kernel:
 
 
 def diagonal(net: MLP, X: ArrayLike) -> Kernel:
-    """The kernels of each row of `X` `(N, in_dim)` with itself: three vectors `(N,)`. Errors as in `kernel`."""
+    """The kernels of each row of `X` `(N, in_dim)` with itself: three vectors `(N,)`. Errors as in `kernel`.
+
+    >>> from rndlib import MLP, kernels
+    >>> kernels.diagonal(MLP(in_dim=2), [[1.0, 0.0], [0.0, 1.0], [3.0, 0.0]]).ntk.round(3)
+    array([ 1.93 ,  1.93 , 22.197])
+    """
     X = checks.points("X", X, net.in_dim)
     return Kernel(*_diagonal(net, variances(net, "X", X)))
 
@@ -105,6 +120,12 @@ def variances(net: MLP, name: str, X: Points) -> Layers:
     Raises
     ------
     ValueError: one of them is so large or small that products of two over- or underflow; says `name` for X.
+
+    >>> import numpy as np
+    >>> from rndlib import MLP, kernels
+    >>> kernels.variances(MLP(in_dim=2), "X", np.eye(2)).round(3)
+    array([[1.135, 1.135],
+           [0.939, 0.939]])
     """
     q = np.empty((net.depth, len(X)))
     with np.errstate(over="ignore", invalid="ignore"):

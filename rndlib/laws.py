@@ -35,6 +35,12 @@ class Gaussian:
     """A Gaussian law of a function at T test points.
 
     mean: (T,). var: (T,), its variances. cov: (T, T), its covariances, or None where only variances were asked for.
+
+    >>> from rndlib import MLP, datasets, laws
+    >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
+    >>> law = laws.posterior(net, data.X, data.y, data.X_test, full_cov=True)
+    >>> law.mean.shape, law.var.shape, law.cov.shape
+    ((2,), (2,), (2, 2))
     """
 
     mean: Float[np.ndarray, " T"]
@@ -64,6 +70,12 @@ def ensemble(
     ValueError: an argument has the wrong shape, holds NaN or infinity, or is out of range; X repeats a point or its
         kernel is singular, at a time long enough for it to matter (always at infinite time); `learning_rate` is
         not below 2 / lambda_max of A, or `time` not a finite whole number of its steps.
+
+    >>> from rndlib import MLP, datasets, laws
+    >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
+    >>> law = laws.ensemble(net, data.X, data.y, data.X_test)
+    >>> law.mean.round(3), law.var.round(3)
+    (array([-5.018,  1.032]), array([5.702, 0.026]))
     """
     X, X_test = _inputs(net, X, X_test)
     y = checks.labels("y", y, len(X))
@@ -82,6 +94,11 @@ def rnd_error(
 
     Mean zero, and twice the covariance of `ensemble`: the paper's theorem on the distribution of post-convergence
     RND errors, at any time. Arguments, result and errors as in `ensemble`.
+
+    >>> from rndlib import MLP, datasets, laws
+    >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
+    >>> (laws.rnd_error(net, data.X, data.X_test).var / laws.ensemble(net, data.X, data.y, data.X_test).var).round(6)
+    array([2., 2.])
     """
     X, X_test = _inputs(net, X, X_test)
     return _standard(net, X, np.zeros(len(X)), X_test, time, full_cov, learning_rate, priors=2)
@@ -95,6 +112,12 @@ def posterior(
     `N(Theta_xX A^-1 y, Theta_xx - Theta_xX A^-1 Theta_Xx)`, the paper's NTK-GP posterior predictive with its footnote
     on noise. It is the law of f: add `noise_std**2` for that of a new observation. Arguments, result and errors
     as in `ensemble`.
+
+    >>> from rndlib import MLP, datasets, laws
+    >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
+    >>> law = laws.posterior(net, data.X, data.y, data.X_test, noise_std=0.1)
+    >>> law.mean.round(3), law.var.round(3)
+    (array([-3.328,  0.978]), array([15.769,  0.128]))
     """
     X, X_test = _inputs(net, X, X_test)
     y = checks.labels("y", y, len(X))
@@ -115,6 +138,11 @@ def bayesian_rnd_error(
     Mean zero, covariance `Theta_xx - Theta_xX A^-1 (I - E^2) Theta_Xx`: at infinite time that of `posterior`, the
     paper's theorem on the distribution of Bayesian RND errors. With noise, targets are jittered and parameters
     drawn back to their start, both by `noise_std`. Arguments, result and errors as in `ensemble`.
+
+    >>> from rndlib import MLP, datasets, laws
+    >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
+    >>> laws.bayesian_rnd_error(net, data.X, data.X_test, noise_std=0.1).var.round(3)
+    array([15.769,  0.128])
     """
     X, X_test = _inputs(net, X, X_test)
     return _bayesian(net, X, np.zeros(len(X)), X_test, time, noise_std, full_cov, learning_rate)
@@ -132,6 +160,11 @@ def mean_square(variance: ArrayLike, dof: int) -> Any:
     ------
     ValueError: `dof` is not a whole number of at least 1; `variance` is not finite, or not above 0 (at 0 the law is a
         point mass at 0, which has no density).
+
+    >>> from rndlib import laws
+    >>> law = laws.mean_square(variance=2.0, dof=512)
+    >>> [round(float(quantile), 2) for quantile in law.interval(0.95)]
+    [1.76, 2.25]
     """
     dof = checks.whole("dof", dof, at_least=1)
     variance = checks.array("variance", variance, *np.shape(variance))

@@ -28,7 +28,14 @@ from rndlib.network import MLP
 
 
 class MismatchWarning(UserWarning):
-    """Predictor and target of RND differ, so that half the mean squared error is not an ensemble's variance."""
+    """Predictor and target of RND differ, so that half the mean squared error is not an ensemble's variance.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from rndlib.mismatch import MismatchWarning
+    >>> warnings.simplefilter("error", MismatchWarning)  # to make it an error
+    """
 
 
 def factor(predictor: MLP, target: MLP, X: ArrayLike, X_test: ArrayLike, time: float = inf) -> Float[np.ndarray, " T"]:
@@ -44,6 +51,8 @@ def factor(predictor: MLP, target: MLP, X: ArrayLike, X_test: ArrayLike, time: f
 
     Examples
     --------
+    >>> from rndlib import MLP
+    >>> from rndlib.mismatch import factor
     >>> predictor = MLP(2, activation="relu", sigma_w=1.0, sigma_b=0.0)
     >>> louder = MLP(2, activation="relu", sigma_w=2.0, sigma_b=0.0)  # 2^2 times the function
     >>> factor(predictor, louder, X=[[1, 0]], X_test=[[0, 1], [1, 1]]).round(6)

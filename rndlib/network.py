@@ -26,6 +26,10 @@ class MLP:
     Raises
     ------
     ValueError: a field is of the wrong type or out of range.
+
+    >>> from rndlib import MLP
+    >>> MLP(in_dim=3, width=64, activation="gelu")
+    MLP(in_dim=3, width=64, depth=2, activation='gelu', sigma_w=1.5, sigma_b=0.1)
     """
 
     in_dim: int
@@ -43,11 +47,21 @@ class MLP:
         object.__setattr__(self, "sigma_b", checks.non_negative("sigma_b", self.sigma_b))
 
     def layer_shapes(self, heads: int) -> list[tuple[int, int]]:
-        """Shapes `(n_l, n_{l-1})` of the weight matrices, first layer first, for an output of `heads`."""
+        """Shapes `(n_l, n_{l-1})` of the weight matrices, first layer first, for an output of `heads`.
+
+        >>> from rndlib import MLP
+        >>> MLP(in_dim=3, width=64).layer_shapes(heads=8)
+        [(64, 3), (8, 64)]
+        """
         sizes = [self.in_dim, *[self.width] * (self.depth - 1), heads]
         return [(fan_out, fan_in) for fan_in, fan_out in pairwise(sizes)]
 
     @property
     def hidden_parameters(self) -> int:
-        """Number of weights and biases below the last layer."""
+        """Number of weights and biases below the last layer.
+
+        >>> from rndlib import MLP
+        >>> MLP(in_dim=3, width=64).hidden_parameters
+        256
+        """
         return sum(fan_out * (fan_in + 1) for fan_out, fan_in in self.layer_shapes(1)[:-1])

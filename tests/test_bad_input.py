@@ -3,6 +3,7 @@
 import jaxtyping
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, GradientDescent, GradientFlow
 
@@ -101,12 +102,14 @@ def test_a_network_is_an_mlp(kind):
         (np.where(X[1, 1] == X, np.nan, X), r"X has a NaN or infinity, first at \[1, 1\]: remove"),
         (np.where(X[2, 0] == X, np.inf, X), r"X has a NaN or infinity, first at \[2, 0\]"),
         ([["a", "b", "c"]], "X is list: give an array of numbers"),
+        (X + 1j, "X is ndarray: give an array of numbers .*Complex data not supported"),
+        (csr_array(X), r"X is a sparse csr_array: give an array, X\.toarray\(\)"),
         (np.vstack([X, X[3:4]]), r"X has 1 repeated rows \(row 3 .*noise_std > 0"),
     ],
 )
 def test_training_points(kind, bad, says):
     with pytest.raises(ValueError, match=says):
-        kind(NET).fit(bad, np.zeros(len(bad)))
+        kind(NET).fit(bad, np.zeros(np.shape(bad)[0]))
 
 
 @pytest.mark.parametrize("kind", [DeepEnsemble, BayesianEnsemble, BayesianRND])
@@ -116,6 +119,7 @@ def test_training_points(kind, bad, says):
         (Y[:4], r"y has shape \(4,\): give \(5,\)"),
         (Y[:, None], r"y has shape \(5, 1\): give \(5,\)"),
         (np.where(Y[0] == Y, np.nan, Y), "y has a NaN"),
+        (np.stack([Y, Y], axis=1), r"y has shape \(5, 2\): give \(5,\).*several outputs.*MultiOutputRegressor"),
     ],
 )
 def test_labels(kind, bad, says):
@@ -123,10 +127,16 @@ def test_labels(kind, bad, says):
         kind(NET).fit(X, bad)
 
 
+@pytest.mark.parametrize("kind", ENSEMBLES)
+def test_labels_are_needed(kind):
+    with pytest.raises(ValueError, match=rf"y = None: {kind.__name__} requires y .*give \(5,\)"):
+        kind(NET).fit(X, None)
+
+
 @pytest.mark.parametrize("kind", ALL)
 def test_test_points(kind):
     model = kind(NET, 2, solver=GradientFlow(time=0.1)).fit(X, Y)
-    with pytest.raises(ValueError, match=r"X has shape \(5, 2\)"):
+    with pytest.raises(ValueError, match=r"X has shape \(5, 2\): give \(n_samples, 3\).*expecting 3 features"):
         model.variance(X[:, :2])
 
 

@@ -15,6 +15,10 @@ def load(name: str) -> ModuleType:
     ------
     ValueError: no such backend.
     ImportError: its array library is not installed, and the message says how to install it; or it finds no GPU.
+
+    >>> from rndlib import backends
+    >>> backends.load("jax").__name__
+    'rndlib.backends.jax'
     """
     checks.choice("backend", name, BACKENDS)
     try:

@@ -1,10 +1,15 @@
 """What the estimators have in common: a description, a seed, a backend, a solver, and the trained bodies."""
 
+from collections.abc import Callable
+
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import backends, checks, training
+from rndlib.estimators import columns
+from rndlib.estimators.protocol import Parameterised
+from rndlib.estimators.unfitted import not_fitted
 from rndlib.network import MLP
 from rndlib.solvers import GradientDescent, GradientFlow, Report, Solver
 from rndlib.training import Targets, Trained
@@ -13,6 +18,7 @@ from rndlib.weights import Params, Role, draw_directions
 Functions = Float[np.ndarray, "outputs t"]
 Variances = Float[np.ndarray, " t"]
 GroupVariances = Float[np.ndarray, "groups t"]
+Network = MLP | Callable[[int], MLP] | None
 Prediction = Variances | tuple[Variances, Variances]
 
 DIRECTIONS_BYTES = 2**28
@@ -27,29 +33,42 @@ def parts(name: str, count: int, of: str, total: int) -> int:
     return total // count
 
 
-class NotFittedError(RuntimeError):
-    """A method that needs training was called before `fit`."""
+class Estimator(Parameterised):
+    """What the four have in common: a description, a seed, a backend, a solver, and the trained bodies.
 
+    Parameters are stored as given, for scikit-learn to find them unchanged. They are checked by the constructor, by
+    `set_params`, and once more by `fit`, as an attribute can be set by hand.
+    """
 
-class Estimator:
-    """What the four have in common: a description, a seed, a backend, a solver, and the trained bodies."""
+    net_: MLP
+    n_features_in_: int
 
-    def __init__(self, net: MLP, seed: int, backend: str, solver: Solver | None, dtype: str):
-        if not isinstance(net, MLP):
-            raise ValueError(f"net = {net!r}: give an rndlib.MLP")
-        solver = GradientFlow() if solver is None else solver
-        if not isinstance(solver, GradientFlow | GradientDescent):
-            raise ValueError(f"solver = {solver!r}: give rndlib.GradientFlow(...) or rndlib.GradientDescent(...)")
+    def __init__(self, net: Network, seed: int, backend: str, solver: Solver | None, dtype: str):
         self.net = net
-        self.seed = checks.whole("seed", seed, at_least=0)
-        self.backend = checks.choice("backend", backend, backends.BACKENDS)
+        self.seed = seed
+        self.backend = backend
         self.solver = solver
-        self.dtype = checks.choice("dtype", dtype, ("float32", "float64"))
-        self._trained: Trained | None = None
+        self.dtype = dtype
+
+    def _check(self) -> None:
+        if self.net is not None and not isinstance(self.net, MLP) and not callable(self.net):
+            raise ValueError(
+                f"net = {self.net!r}: give an rndlib.MLP, a function of the number of columns that makes one, or None"
+            )
+        if self.solver is not None and not isinstance(self.solver, GradientFlow | GradientDescent):
+            raise ValueError(f"solver = {self.solver!r}: give rndlib.GradientFlow(...) or rndlib.GradientDescent(...)")
+        checks.whole("seed", self.seed, at_least=0)
+        checks.choice("backend", self.backend, backends.BACKENDS)
+        checks.choice("dtype", self.dtype, ("float32", "float64"))
 
     @property
     def report(self) -> Report:
-        """What training did: time reached, residual, error, evaluations, converged or not."""
+        """What training did: time reached, residual, error, evaluations, converged or not. NotFittedError before `fit`.
+
+        >>> from rndlib import MLP, RND, datasets
+        >>> RND(MLP(3, width=64), heads=4).fit(datasets.toy(0).X).report.converged
+        True
+        """
         return self._fitted.report
 
     def tangent_kernels(self, X: ArrayLike) -> Float[np.ndarray, "bodies heads heads t t"]:
@@ -57,40 +76,89 @@ class Estimator:
 
         Entry [b, i, j, p, q] is the product of the gradients of head i at point p and head j at point q of network b,
         with respect to all parameters. `rndlib.initial.tangent_kernels` gives those before training.
+
+        >>> from rndlib import MLP, RND, datasets
+        >>> model = RND(MLP(3, width=64), heads=4).fit(datasets.toy(0).X)
+        >>> model.tangent_kernels([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]).shape
+        (1, 4, 4, 2, 2)
         """
         X = self._points(X)
         backend = backends.load(self.backend)
-        return self._fitted.per_body(lambda _, params: np.add(*backend.tangent_kernels(self.net, params, X)))
+        return self._fitted.per_body(lambda _, params: np.add(*backend.tangent_kernels(self.net_, params, X)))
 
     @property
     def _fitted(self) -> Trained:
         if self._trained is None:
-            raise NotFittedError(f"this {type(self).__name__} is not trained yet: call fit first")
+            raise not_fitted(f"this {type(self).__name__} is not trained yet: call fit first")
         return self._trained
 
+    def _begin(self, X: ArrayLike) -> Float[np.ndarray, "n d"]:
+        """Training points, checked along with the parameters. The last fit is forgotten: one that fails leaves none."""
+        self._trained = None
+        self._check()
+        names = columns.names(X)
+        points = _by_rows(checks.points("X", X, self._in_dim))
+        self.net_ = self._network(points)
+        self.n_features_in_ = points.shape[1]
+        if names is not None:
+            self.feature_names_in_ = names
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return points
+
     def _points(self, X: ArrayLike) -> Float[np.ndarray, "t d"]:
-        return checks.points("X", X, self.net.in_dim)
+        if self._trained is None:  # of what comes next some does without training, and the rest says so
+            return _by_rows(checks.points("X", X, self._in_dim))
+        columns.check(X, getattr(self, "feature_names_in_", None), type(self).__name__)
+        return _by_rows(checks.points("X", X, self.n_features_in_, type(self).__name__))
+
+    def _labels(self, y: ArrayLike | None, n_samples: int) -> Float[np.ndarray, " n"]:
+        if y is None:
+            name = type(self).__name__
+            raise ValueError(f"y = None: {name} requires y to be passed, but the target y is None: give ({n_samples},)")
+        return checks.labels("y", y, n_samples)
+
+    def _network(self, X: Float[np.ndarray, "n d"]) -> MLP:
+        """The network's description for points of these columns."""
+        if isinstance(self.net, MLP):
+            return self.net
+        columns = X.shape[1]
+        made = MLP(columns) if self.net is None else self.net(columns)
+        if not isinstance(made, MLP) or made.in_dim != columns:
+            raise ValueError(f"net({columns}) = {made!r}: give a function whose result is an MLP of in_dim {columns}")
+        return made
+
+    @property
+    def _in_dim(self) -> int | None:
+        return self.net.in_dim if isinstance(self.net, MLP) else None
 
     def _train(self, heads: int, bodies: int, role: Role, X: np.ndarray, targets: Targets, **noise) -> Trained:
         backend = backends.load(self.backend)
-        return training.train(self.net, heads, bodies, role, self.seed, backend, self.solver, X, targets, **noise)
+        solver = GradientFlow() if self.solver is None else self.solver
+        net, seed = self._network(X), int(self.seed)
+        return training.train(net, int(heads), int(bodies), role, seed, backend, solver, X, targets, **noise)
 
     def _functions(self, params: Params, X: np.ndarray, dtype: str) -> Float[np.ndarray, "bodies heads t"]:
-        return backends.load(self.backend).functions(self.net, params, X, dtype)
+        return backends.load(self.backend).functions(self._network(X), params, X, dtype)
 
     def _tangents(
         self, bodies: list[int], start: Params, X: np.ndarray, dtype: str, by_head: bool
     ) -> Float[np.ndarray, "bodies heads t"]:
         """g~, the function of Proposition rndntkgpinit, of each body's initial parameters."""
-        backend = backends.load(self.backend)
+        backend, net = backends.load(self.backend), self._network(X)
         if not by_head:
-            return backend.tangents(self.net, start, draw_directions(self.net, self.seed, bodies, None), X, dtype)
+            return backend.tangents(net, start, draw_directions(net, self.seed, bodies, None), X, dtype)
         heads = start[-1][0].shape[1]
-        size = max(1, DIRECTIONS_BYTES // (8 * max(1, self.net.hidden_parameters * len(bodies))))
+        size = max(1, DIRECTIONS_BYTES // (8 * max(1, net.hidden_parameters * len(bodies))))
         parts = []
         for first in range(0, heads, size):
             group = range(first, min(first + size, heads))
             last = tuple(a[:, group.start : group.stop] for a in start[-1])
-            directions = draw_directions(self.net, self.seed, bodies, group)
-            parts.append(backend.tangents(self.net, [*start[:-1], last], directions, X, dtype))
+            directions = draw_directions(net, self.seed, bodies, group)
+            parts.append(backend.tangents(net, [*start[:-1], last], directions, X, dtype))
         return np.concatenate(parts, axis=1)
+
+
+def _by_rows(X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    """Data frames come by columns, and the order in memory changes the rounding of products."""
+    return np.ascontiguousarray(X)

@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike
 
 from rndlib import backends, checks
 from rndlib.blocks import blockwise
-from rndlib.estimators.base import Functions, NotFittedError, Prediction, Variances
+from rndlib.estimators.base import Functions, Network, Prediction, Variances
+from rndlib.estimators.protocol import Regressor
 from rndlib.estimators.rnd import Distillation
+from rndlib.estimators.unfitted import not_fitted
 from rndlib.heads import warn_if_narrow
-from rndlib.network import MLP
 from rndlib.solvers import Solver
 from rndlib.training import Trained
 from rndlib.weights import Params, Role, draw
@@ -19,7 +20,7 @@ from rndlib.weights import Params, Role, draw
 MeanFunction = Callable[[Float[np.ndarray, "t d"]], Variances]
 
 
-class BayesianRND(Distillation):
+class BayesianRND(Regressor, Distillation):
     """RND whose errors are draws from the centred NTK-GP posterior (Proposition rndntkgpinit, theorem
     rndbayesrnderrordist).
 
@@ -41,13 +42,22 @@ class BayesianRND(Distillation):
     Raises
     ------
     ValueError: an argument is of the wrong type or out of range.
+
+    >>> from rndlib import MLP, BayesianRND, datasets
+    >>> data = datasets.toy(seed=0, n_test=5)
+    >>> model = BayesianRND(MLP(3, width=64), heads=4, bodies=2).fit(data.X, data.y)
+    >>> mean, std = model.predict(data.X_test, return_std=True)
+    >>> mean.shape, std.shape
+    ((5,), (5,))
     """
 
     _scale = 1.0  # no half: the error is a draw from the posterior itself
+    _needs_labels = False  # errors and variances do without
+    _mean_network: Trained | None = None
 
     def __init__(
         self,
-        net: MLP,
+        net: Network = None,
         heads: int = 64,
         bodies: int = 1,
         *,
@@ -60,26 +70,37 @@ class BayesianRND(Distillation):
         dtype: str = "float64",
     ):
         super().__init__(net, heads, bodies, seed, backend, solver, dtype)
-        self.directions = checks.choice("directions", directions, ("shared", "independent"))
-        self.noise_std = checks.non_negative("noise_std", noise_std)
-        if mean is not None and not callable(mean):
-            raise ValueError(f"mean = {mean!r}: give a function of X, or None for a network trained on y")
+        self.directions = directions
+        self.noise_std = noise_std
         self.mean = mean
-        self._mean_network: Trained | None = None
+        self._check()
+
+    def _check(self) -> None:
+        super()._check()
+        checks.choice("directions", self.directions, ("shared", "independent"))
+        checks.non_negative("noise_std", self.noise_std)
+        if self.mean is not None and not callable(self.mean):
+            raise ValueError(f"mean = {self.mean!r}: give a function of X, or None for a network trained on y")
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "BayesianRND":
         """Train the predictors on X (N, in_dim) and, where y (N,) is given and `mean` is not, the mean network on y.
 
         Warns with `HeadsWarning` where the heads are too many for the width. Errors as in `DeepEnsemble.fit`.
+
+        >>> from rndlib import MLP, BayesianRND, datasets
+        >>> data = datasets.toy(seed=0)
+        >>> BayesianRND(MLP(3, width=64), heads=4, bodies=2).fit(data.X, data.y).report.converged
+        True
         """
-        X = self._points(X)
-        y = None if y is None else checks.labels("y", y, len(X))
-        warn_if_narrow(self.net, self.heads, len(X), self.directions)
+        X = self._begin(X)
+        y = None if y is None else self._labels(y, len(X))
+        warn_if_narrow(self.net_, self.heads, len(X), self.directions)
 
         def targets(bodies: list[int], start: Params) -> np.ndarray:
             return self._target(bodies, start, X, "float64")
 
-        self._trained = self._train(self.heads, self.bodies, Role.PREDICTOR, X, targets, noise_std=self.noise_std)
+        noise_std = float(self.noise_std)
+        trained = self._train(self.heads, self.bodies, Role.PREDICTOR, X, targets, noise_std=noise_std)
         self._mean_network = None
         if y is not None and self.mean is None:
             self._mean_network = self._train(
@@ -88,17 +109,25 @@ class BayesianRND(Distillation):
                 Role.MEAN,
                 X,
                 lambda _, start: y + self._functions(start, X, "float64"),
-                noise_std=self.noise_std,
+                noise_std=noise_std,
                 jitter=False,
             )
+        self._trained = trained
         return self
 
     def errors(self, X: ArrayLike) -> Functions:
-        """u_i(x) - g~_i(x) of every head at X (T, in_dim): (bodies * heads, T), body-major."""
+        """u_i(x) - g~_i(x) of every head at X (T, in_dim): (bodies * heads, T), body-major.
+
+        >>> from rndlib import MLP, BayesianRND, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = BayesianRND(MLP(3, width=64), heads=4, bodies=2).fit(data.X, data.y)
+        >>> model.errors(data.X_test).shape, bool(abs(model.errors(data.X)).max() < 1e-6)
+        ((8, 5), True)
+        """
         X = self._points(X)
 
         def values(bodies: list[int], params: Params) -> np.ndarray:
-            start = draw(self.net, self.heads, self.seed, Role.PREDICTOR, bodies)
+            start = draw(self._network(X), self.heads, self.seed, Role.PREDICTOR, bodies)
             return self._functions(params, X, self.dtype) - self._target(bodies, start, X, self.dtype)
 
         return self._fitted.evaluate(values)
@@ -107,14 +136,19 @@ class BayesianRND(Distillation):
         """u_i(x) before training, and g~_i(x), at X (T, in_dim): each (bodies * heads, T), body-major.
 
         Their difference is the error before training. Needs no `fit`.
+
+        >>> from rndlib import MLP, BayesianRND
+        >>> u, g = BayesianRND(MLP(2, width=64), heads=4, bodies=2).initial([[1.0, 0.0]])
+        >>> u.shape, g.shape
+        ((8, 1), (8, 1))
         """
         X = self._points(X)
 
         def values(bodies: list[int]) -> np.ndarray:
-            start = draw(self.net, self.heads, self.seed, Role.PREDICTOR, bodies)
+            start = draw(self._network(X), self.heads, self.seed, Role.PREDICTOR, bodies)
             return np.stack([self._functions(start, X, self.dtype), self._target(bodies, start, X, self.dtype)], axis=1)
 
-        size = backends.load(self.backend).block_size(self.net, self.heads, len(X))
+        size = backends.load(self.backend).block_size(self._network(X), self.heads, len(X))
         predictors, targets = blockwise(values, self.bodies, size).swapaxes(0, 1).reshape(2, -1, len(X))
         return predictors, targets
 
@@ -124,6 +158,12 @@ class BayesianRND(Distillation):
         Raises
         ------
         NotFittedError: fit was called without y, and no `mean` was given.
+
+        >>> from rndlib import MLP, BayesianRND, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = BayesianRND(MLP(3, width=64), heads=4, bodies=2).fit(data.X, data.y)
+        >>> abs(model.predict(data.X) - data.y).max() < 1e-6
+        np.True_
         """
         X = self._points(X)
         mean = self._mean(X)
@@ -141,6 +181,12 @@ class BayesianRND(Distillation):
         ------
         ValueError: more samples than heads.
         NotFittedError: as in `predict`.
+
+        >>> from rndlib import MLP, BayesianRND, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = BayesianRND(MLP(3, width=64), heads=4, bodies=2).fit(data.X, data.y)
+        >>> model.sample_y(data.X_test, n_samples=3).shape
+        (5, 3)
         """
         X = self._points(X)
         n_samples = checks.whole("n_samples", n_samples, at_least=1)
@@ -158,10 +204,10 @@ class BayesianRND(Distillation):
             return checks.labels("mean(X)", self.mean(X), len(X))
         self._fitted  # noqa: B018 - not fitted at all is the more helpful thing to say first
         if self._mean_network is None:
-            raise NotFittedError("fit had no y to train a mean on: call fit(X, y), or give mean= a function of X")
+            raise not_fitted("fit had no y to train a mean on: call fit(X, y), or give mean= a function of X")
 
         def centred(_: list[int], params: Params) -> np.ndarray:
-            start = draw(self.net, 1, self.seed, Role.MEAN, range(1))
+            start = draw(self._network(X), 1, self.seed, Role.MEAN, range(1))
             return self._functions(params, X, self.dtype) - self._functions(start, X, self.dtype)
 
         return self._mean_network.evaluate(centred)[0]

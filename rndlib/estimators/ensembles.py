@@ -4,18 +4,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.estimators.base import Estimator, Functions, GroupVariances, Prediction, Variances, parts
-from rndlib.network import MLP
+from rndlib.estimators.base import Estimator, Functions, GroupVariances, Network, Prediction, Variances, parts
+from rndlib.estimators.protocol import Regressor
 from rndlib.solvers import Solver
 from rndlib.weights import Params, Role, draw
 
 
-class _Ensemble(Estimator):
+class _Ensemble(Regressor, Estimator):
     """Independent networks of one output, trained on the same labels."""
 
-    def __init__(self, net: MLP, members: int, seed: int, backend: str, solver: Solver | None, dtype: str):
+    def __init__(self, net: Network, members: int, seed: int, backend: str, solver: Solver | None, dtype: str):
         super().__init__(net, seed, backend, solver, dtype)
-        self.members = checks.whole("members", members, at_least=1)
+        self.members = members
+
+    def _check(self) -> None:
+        super()._check()
+        checks.whole("members", self.members, at_least=1)
 
     def functions(self, X: ArrayLike) -> Functions:
         """Every member's trained function at X (T, in_dim): (members, T)."""
@@ -27,6 +31,12 @@ class _Ensemble(Estimator):
         Raises
         ------
         ValueError: fewer than two members.
+
+        >>> from rndlib import MLP, DeepEnsemble, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y)
+        >>> model.variance(data.X).max() < 1e-6 < model.variance(data.X_test).min()  # none where the labels are known
+        np.True_
         """
         return self.variances(X, 1)[0]
 
@@ -36,6 +46,12 @@ class _Ensemble(Estimator):
         Raises
         ------
         ValueError: members do not divide into that many groups of two or more.
+
+        >>> from rndlib import MLP, DeepEnsemble, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y)
+        >>> model.variances(data.X_test, groups=2).shape
+        (2, 5)
         """
         self._need_two()
         size = parts("groups", groups, "members", self.members)
@@ -47,7 +63,18 @@ class _Ensemble(Estimator):
         return functions.reshape(groups, size, -1).var(axis=1, ddof=1)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
-        """Mean over the members at X (T, in_dim): (T,); with `return_std` also the sample standard deviation."""
+        """Mean over the members at X (T, in_dim): (T,); with `return_std` also the sample standard deviation.
+
+        Raises
+        ------
+        ValueError: X is malformed; or a standard deviation of fewer than two members. NotFittedError: before `fit`.
+
+        >>> from rndlib import MLP, DeepEnsemble, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y)
+        >>> abs(model.predict(data.X) - data.y).max() < 1e-6
+        np.True_
+        """
         if not return_std:
             return self.functions(X).mean(axis=0)
         self._need_two()
@@ -66,7 +93,8 @@ class DeepEnsemble(_Ensemble):
 
     Parameters
     ----------
-    net: the network's description.
+    net: the network's description; or a function from the number of X's columns to one, as `partial(MLP, width=64)`
+        is; None for an `MLP` of its default width 512, depth 2 and silu.
     members: number of networks, >= 1.
     seed: >= 0; the same seed gives the same initial weights on every backend.
     backend: "jax", "torch", or "torch:cuda" for PyTorch on a GPU.
@@ -74,14 +102,26 @@ class DeepEnsemble(_Ensemble):
     dtype: "float64" or "float32", the precision in which trained functions are evaluated. Training is in float64;
         float32 changes a function by a few parts in a million.
 
+    Attributes
+    ----------
+    net_, n_features_in_: after `fit`, the description of the networks and the number of X's columns.
+    feature_names_in_: the names of the columns, where X was a data frame whose columns have some.
+
     Raises
     ------
     ValueError: an argument is of the wrong type or out of range.
+
+    >>> from rndlib import MLP, DeepEnsemble, datasets
+    >>> data = datasets.toy(seed=0, n_test=5)
+    >>> model = DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y)
+    >>> mean, std = model.predict(data.X_test, return_std=True)
+    >>> mean.shape, std.shape
+    ((5,), (5,))
     """
 
     def __init__(
         self,
-        net: MLP,
+        net: Network = None,
         members: int = 8,
         *,
         seed: int = 0,
@@ -90,6 +130,7 @@ class DeepEnsemble(_Ensemble):
         dtype: str = "float64",
     ):
         super().__init__(net, members, seed, backend, solver, dtype)
+        self._check()
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "DeepEnsemble":
         """Train every member on X (N, in_dim), y (N,).
@@ -98,14 +139,26 @@ class DeepEnsemble(_Ensemble):
         ------
         ValueError: X or y is malformed, or X has a singular kernel.
         DivergenceError: a network diverged.
+
+        >>> from rndlib import MLP, DeepEnsemble, datasets
+        >>> data = datasets.toy(seed=0)
+        >>> DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y).report.converged
+        True
         """
-        X = self._points(X)
-        y = checks.labels("y", y, len(X))
+        X = self._begin(X)
+        y = self._labels(y, len(X))
         self._trained = self._train(1, self.members, Role.MEMBER, X, lambda bodies, _: np.tile(y, (len(bodies), 1, 1)))
         return self
 
     def functions(self, X: ArrayLike) -> Functions:
-        """Every member's trained function at X (T, in_dim): (members, T)."""
+        """Every member's trained function at X (T, in_dim): (members, T), in the units of y.
+
+        >>> from rndlib import MLP, DeepEnsemble, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y)
+        >>> model.functions(data.X_test).shape
+        (4, 5)
+        """
         X = self._points(X)
         return self._fitted.evaluate(lambda _, params: self._functions(params, X, self.dtype))
 
@@ -125,11 +178,17 @@ class BayesianEnsemble(_Ensemble):
     Raises
     ------
     ValueError: an argument is of the wrong type or out of range.
+
+    >>> from rndlib import MLP, BayesianEnsemble, datasets
+    >>> data = datasets.toy(seed=0, n_test=5)
+    >>> model = BayesianEnsemble(MLP(3, width=64), members=4, noise_std=0.1).fit(data.X, data.y)
+    >>> model.variance(data.X).max() < 0.1**2 * 4 < model.variance(data.X_test).max()
+    np.True_
     """
 
     def __init__(
         self,
-        net: MLP,
+        net: Network = None,
         members: int = 8,
         *,
         noise_std: float = 0.0,
@@ -139,25 +198,43 @@ class BayesianEnsemble(_Ensemble):
         dtype: str = "float64",
     ):
         super().__init__(net, members, seed, backend, solver, dtype)
-        self.noise_std = checks.non_negative("noise_std", noise_std)
+        self.noise_std = noise_std
+        self._check()
+
+    def _check(self) -> None:
+        super()._check()
+        checks.non_negative("noise_std", self.noise_std)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "BayesianEnsemble":
-        """Train every member on X (N, in_dim), y (N,). Errors as in `DeepEnsemble.fit`."""
-        X = self._points(X)
-        y = checks.labels("y", y, len(X))
+        """Train every member on X (N, in_dim), y (N,). Errors as in `DeepEnsemble.fit`.
+
+        >>> from rndlib import MLP, BayesianEnsemble, datasets
+        >>> data = datasets.toy(seed=0)
+        >>> BayesianEnsemble(MLP(3, width=64), members=4, noise_std=0.1).fit(data.X, data.y).report.converged
+        True
+        """
+        X = self._begin(X)
+        y = self._labels(y, len(X))
 
         def targets(bodies: list[int], start: Params) -> np.ndarray:
             return y - self._tangents(bodies, start, X, "float64", by_head=False)
 
-        self._trained = self._train(1, self.members, Role.MEMBER, X, targets, noise_std=self.noise_std)
+        self._trained = self._train(1, self.members, Role.MEMBER, X, targets, noise_std=float(self.noise_std))
         return self
 
     def functions(self, X: ArrayLike) -> Functions:
-        """Every member's trained function at X (T, in_dim): (members, T)."""
+        """Every member's trained function at X (T, in_dim): (members, T), in the units of y.
+
+        >>> from rndlib import MLP, BayesianEnsemble, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = BayesianEnsemble(MLP(3, width=64), members=4, noise_std=0.1).fit(data.X, data.y)
+        >>> model.functions(data.X_test).shape
+        (4, 5)
+        """
         X = self._points(X)
 
         def values(bodies: list[int], params: Params) -> np.ndarray:
-            start = draw(self.net, 1, self.seed, Role.MEMBER, bodies)
+            start = draw(self.net_, 1, self.seed, Role.MEMBER, bodies)
             return self._functions(params, X, self.dtype) + self._tangents(bodies, start, X, self.dtype, False)
 
         return self._fitted.evaluate(values)

@@ -4,9 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.estimators.base import Estimator, Functions, GroupVariances, Variances, parts
+from rndlib.estimators.base import Estimator, Functions, GroupVariances, Network, Variances, parts
 from rndlib.heads import warn_if_narrow
-from rndlib.network import MLP
 from rndlib.solvers import Solver
 from rndlib.weights import Params, Role, draw
 
@@ -16,17 +15,38 @@ class Distillation(Estimator):
 
     _scale: float  # from the mean squared error to a variance
 
-    def __init__(self, net: MLP, heads: int, bodies: int, seed: int, backend: str, solver: Solver | None, dtype: str):
+    def __init__(
+        self, net: Network, heads: int, bodies: int, seed: int, backend: str, solver: Solver | None, dtype: str
+    ):
         super().__init__(net, seed, backend, solver, dtype)
-        self.heads = checks.whole("heads", heads, at_least=1)
-        self.bodies = checks.whole("bodies", bodies, at_least=1)
+        self.heads = heads
+        self.bodies = bodies
+
+    def _check(self) -> None:
+        super()._check()
+        checks.whole("heads", self.heads, at_least=1)
+        checks.whole("bodies", self.bodies, at_least=1)
 
     def errors(self, X: ArrayLike) -> Functions:
-        """Errors of every head, predictor less target, at X (T, in_dim): (bodies * heads, T), body-major."""
+        """Errors of every head, predictor less target, at X (T, in_dim): (bodies * heads, T), body-major.
+
+        >>> from rndlib import MLP, RND, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = RND(MLP(3, width=64), heads=4, bodies=2).fit(data.X)
+        >>> model.errors(data.X_test).shape
+        (8, 5)
+        """
         raise NotImplementedError
 
     def variance(self, X: ArrayLike) -> Variances:
-        """The estimate of a variance that the errors of all heads give at X (T, in_dim): (T,)."""
+        """The estimate of a variance that the errors of all heads give at X (T, in_dim): (T,), in squared units of y.
+
+        >>> from rndlib import MLP, RND, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = RND(MLP(3, width=64), heads=4, bodies=2).fit(data.X)
+        >>> model.variance(data.X).max() < 1e-6 < model.variance(data.X_test).min()
+        np.True_
+        """
         return self.variances(X, 1)[0]
 
     def variances(self, X: ArrayLike, groups: int) -> GroupVariances:
@@ -35,6 +55,12 @@ class Distillation(Estimator):
         Raises
         ------
         ValueError: bodies do not divide into that many groups.
+
+        >>> from rndlib import MLP, RND, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = RND(MLP(3, width=64), heads=4, bodies=2).fit(data.X)
+        >>> model.variances(data.X_test, groups=2).shape
+        (2, 5)
         """
         parts("groups", groups, "bodies", self.bodies)
         errors = self.errors(X)
@@ -59,13 +85,19 @@ class RND(Distillation):
     Raises
     ------
     ValueError: an argument is of the wrong type or out of range.
+
+    >>> from rndlib import MLP, RND, datasets
+    >>> data = datasets.toy(seed=0, n_test=5)
+    >>> model = RND(MLP(3, width=64), heads=4, bodies=2).fit(data.X)
+    >>> model.variance(10 * data.X_test).mean() > model.variance(data.X_test).mean()  # farther out, less is known
+    np.True_
     """
 
     _scale = 0.5  # Eq. 2, in the units of an ensemble's variance
 
     def __init__(
         self,
-        net: MLP,
+        net: Network = None,
         heads: int = 64,
         bodies: int = 1,
         *,
@@ -75,14 +107,19 @@ class RND(Distillation):
         dtype: str = "float64",
     ):
         super().__init__(net, heads, bodies, seed, backend, solver, dtype)
+        self._check()
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "RND":
         """Train the predictors on X (N, in_dim). Labels play no part; y is there for pipelines.
 
         Warns with `HeadsWarning` where the heads are too many for the width. Errors as in `DeepEnsemble.fit`.
+
+        >>> from rndlib import MLP, RND, datasets
+        >>> RND(MLP(3, width=64), heads=4, bodies=2).fit(datasets.toy(seed=0).X).report.converged
+        True
         """
-        X = self._points(X)
-        warn_if_narrow(self.net, self.heads, len(X), "standard")
+        X = self._begin(X)
+        warn_if_narrow(self.net_, self.heads, len(X), "standard")
 
         def targets(bodies: list[int], _: Params) -> np.ndarray:
             return self._target(bodies, X, "float64")
@@ -91,7 +128,14 @@ class RND(Distillation):
         return self
 
     def errors(self, X: ArrayLike) -> Functions:
-        """u_i(x) - g_i(x) of every head at X (T, in_dim): (bodies * heads, T), body-major."""
+        """u_i(x) - g_i(x) of every head at X (T, in_dim): (bodies * heads, T), body-major.
+
+        >>> from rndlib import MLP, RND, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = RND(MLP(3, width=64), heads=4, bodies=2).fit(data.X)
+        >>> bool(((model.errors(data.X_test) ** 2).mean(axis=0) / 2 == model.variance(data.X_test)).all())
+        True
+        """
         X = self._points(X)
 
         def values(bodies: list[int], params: Params) -> np.ndarray:
@@ -100,4 +144,4 @@ class RND(Distillation):
         return self._fitted.evaluate(values)
 
     def _target(self, bodies: list[int], X: np.ndarray, dtype: str) -> np.ndarray:
-        return self._functions(draw(self.net, self.heads, self.seed, Role.TARGET, bodies), X, dtype)
+        return self._functions(draw(self._network(X), self.heads, self.seed, Role.TARGET, bodies), X, dtype)

@@ -50,6 +50,8 @@ class ModuleBonus(nn.Module):
 
     Examples
     --------
+    >>> from torch import nn
+    >>> from rndlib.torch import ModuleBonus
     >>> def network():
     ...     return nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Flatten(), nn.Linear(1152, 16))
     >>> bonus = ModuleBonus((1, 8, 8), network(), network())

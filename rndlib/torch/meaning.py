@@ -19,6 +19,14 @@ class Meaning:
     factor: its expectation over the variance of an ensemble of predictors: 1, or that of the scale, or None where there
         is no one factor for all observations.
     reasons: why, a sentence each.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> from rndlib.torch import explain
+    >>> meaning = explain(nn.Linear(4, 8), nn.Sequential(nn.Linear(4, 8), nn.ReLU()))
+    >>> meaning.verdict, meaning.factor, len(meaning.reasons)
+    ('no ensemble variance', None, 1)
     """
 
     verdict: Verdict
@@ -54,6 +62,7 @@ def explain(predictor: nn.Module, target: nn.Module) -> Meaning:
     Examples
     --------
     >>> from torch import nn
+    >>> from rndlib.torch import explain
     >>> def network(*sizes):
     ...     return nn.Sequential(nn.Linear(4, 256), nn.ReLU(), nn.Linear(256, 16), *sizes)
     >>> explain(network(), network()).factor

@@ -30,6 +30,10 @@ class NTKMLP(nn.Module):
 
     Examples
     --------
+    >>> import torch
+    >>> from rndlib import MLP
+    >>> from rndlib.torch import NTKMLP
+    >>> from rndlib.weights import Role
     >>> network = NTKMLP(MLP(in_dim=6, width=32), heads=4, role=Role.TARGET, seed=1)
     >>> network(torch.zeros(5, 2, 3)).shape
     torch.Size([5, 4])

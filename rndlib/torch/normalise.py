@@ -19,6 +19,8 @@ class RunningNormaliser(nn.Module):
 
     Examples
     --------
+    >>> import torch
+    >>> from rndlib.torch import RunningNormaliser
     >>> normaliser = RunningNormaliser((1,))
     >>> normaliser.observe(torch.tensor([[1.0], [3.0]]))
     >>> normaliser(torch.tensor([[2.0], [4.0], [100.0]])).T

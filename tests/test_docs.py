@@ -1,0 +1,102 @@
+"""Every public name of the library says what it is in its docstring, with an example, and the example runs."""
+
+import doctest
+import inspect
+from collections.abc import Iterator
+from importlib import import_module
+
+import pytest
+
+import rndlib
+
+MODULES = [
+    "backends",
+    "datasets",
+    "estimators",
+    "heads",
+    "initial",
+    "kernels",
+    "laws",
+    "mismatch",
+    "network",
+    "solvers",
+]
+"""The library. What runs, judges and draws the notebooks has its help at the command line."""
+
+PARSER = doctest.DocTestParser()
+
+
+def public(module) -> Iterator[tuple[str, object]]:
+    """Classes, functions and, of classes, methods and properties, by their full names. What a module defines itself,
+    or a package has in its parts."""
+    for name, found in vars(module).items():
+        own = getattr(found, "__module__", "").startswith(module.__name__)
+        if name.startswith("_") or not own or not (inspect.isclass(found) or inspect.isfunction(found)):
+            continue
+        full = f"{module.__name__}.{name}"
+        yield full, found
+        if inspect.isclass(found):
+            members = inspect.getmembers(found, lambda m: inspect.isfunction(m) or isinstance(m, property))
+            yield from ((f"{full}.{member}", value) for member, value in members if not member.startswith("_"))
+
+
+NAMES = dict(found for name in MODULES for found in public(import_module(f"rndlib.{name}")))
+
+
+def modules_of_torch() -> dict[str, object]:
+    """The names that `rndlib.torch` exports; the methods of its modules are shown in the example of their class."""
+    found = import_module("rndlib.torch")
+    return {f"rndlib.torch.{name}": getattr(found, name) for name in found.__all__}
+
+
+def test_the_names_are_those_of_the_package():
+    for name in rndlib.__all__:
+        found = getattr(rndlib, name)
+        assert inspect.ismodule(found) or found in NAMES.values()
+    assert {"rndlib.laws.posterior", "rndlib.estimators.BayesianRND.sample_y", "rndlib.network.MLP"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", ["rndlib", *NAMES])
+# A hundred heads on a body would do without; an example is as small as it can be.
+@pytest.mark.filterwarnings("ignore::rndlib.heads.HeadsWarning")
+def test_an_example_that_runs(name):
+    check(name, NAMES.get(name, rndlib))
+
+
+@pytest.mark.torch
+def test_examples_of_the_modules_for_torch():
+    for name, documented in modules_of_torch().items():
+        check(name, documented)
+        methods = inspect.getmembers(documented, inspect.isfunction) if inspect.isclass(documented) else []
+        for method, value in methods:
+            if not method.startswith("_") and value.__module__.startswith("rndlib"):
+                assert inspect.getdoc(value), f"{name}.{method} has no docstring"
+
+
+def check(name, documented):
+    text = inspect.getdoc(documented)
+    assert text, f"{name} has no docstring"
+    test = PARSER.get_doctest(text, {}, name, None, None)
+    assert test.examples, f"{name} has no example"
+    shown: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    results = runner.run(test, out=shown.append)
+    assert results.attempted > 0
+    assert not results.failed, "".join(shown)
+
+
+def test_a_wrong_example_fails():
+    test = PARSER.get_doctest(">>> 1 + 1\n3\n", {}, "wrong", None, None)
+    assert doctest.DocTestRunner().run(test, out=lambda _: None).failed == 1
+
+
+def test_a_name_without_an_example_is_found():
+    assert not PARSER.get_doctest("Says what it is.", {}, "bare", None, None).examples
+
+
+def test_help_is_enough_to_start():
+    """Help on the package shows a fit, a prediction with its uncertainty, and where to read on."""
+    text = inspect.getdoc(rndlib)
+    assert text is not None
+    for word in (".fit(", "return_std=True", "sample_y", *rndlib.__all__):
+        assert word in text

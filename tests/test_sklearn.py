@@ -1,0 +1,231 @@
+"""The estimators in scikit-learn's hands: its own checks, pipelines, searches, clones, data frames, other processes."""
+
+import pickle
+from functools import partial
+from typing import Any
+
+import jaxtyping
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.exceptions
+from sklearn.base import clone, is_regressor
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import check_is_fitted
+
+from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, GradientFlow
+from rndlib.estimators import NotFittedError
+
+# The networks are tiny, which the warning about heads is right to notice.
+pytestmark = pytest.mark.filterwarnings("ignore::rndlib.heads.HeadsWarning")
+
+# For speed: all shapes of a test file compile once. What is tested here does not depend on how long a network trains.
+FLOW = GradientFlow(time=0.1, rtol=0.1)
+NET = MLP(3, width=32)
+ALL = (DeepEnsemble, BayesianEnsemble, RND, BayesianRND)
+REGRESSORS = (DeepEnsemble, BayesianEnsemble, BayesianRND)
+RNG = np.random.default_rng(0)
+X, X_TEST = RNG.standard_normal((12, 3)), RNG.standard_normal((5, 3))
+Y = X[:, 0] - X[:, 1]
+FRAME, FRAME_TEST = (pd.DataFrame(points, columns=["age", "bmi", "bp"]) for points in (X, X_TEST))
+
+
+@pytest.fixture(autouse=True)
+def _as_a_user():
+    """Without the tests' own check of annotations: the checks give everything that an estimator must refuse itself."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+REFUSED = {
+    "check_do_not_raise_errors_in_init_or_set_params": "bad input is refused as early as possible, by the constructor",
+    "check_dtype_object": "what is no number gets a ValueError, as any bad input, and not a TypeError",
+}
+REFUSED_BY_REGRESSORS = {
+    "check_supervised_y_2d": "y of shape (n, 1) is refused, and not flattened with a warning",
+}
+
+
+def expected_failures(estimator):
+    return REFUSED | (REFUSED_BY_REGRESSORS if is_regressor(estimator) else {})
+
+
+def quick(kind):
+    """Models without a hidden layer, linear in their parameters: gradient flow takes them to any time in one step,
+    whatever the scale of the data, some of which lies around 100. What the checks look at is the same at any depth."""
+    return kind(partial(MLP, depth=1), 2, backend="torch", solver=GradientFlow(time=1.0))
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore:ValueError occurred during set_params")  # it would rather have it from fit
+@parametrize_with_checks([quick(kind) for kind in ALL], expected_failed_checks=expected_failures, xfail_strict=True)
+def test_the_checks_of_scikit_learn(estimator, check):
+    """On PyTorch, which compiles nothing: they train hundreds of times, on data of ever other shapes."""
+    check(estimator)
+
+
+def fitted(kind, backend="jax", **options):
+    return kind(NET, 2, backend=backend, solver=FLOW, **options).fit(X, Y)
+
+
+def values(model: Any, points: Any = X_TEST) -> np.ndarray:
+    """The functions of an ensemble or the errors of a distillation."""
+    return model.functions(points) if hasattr(model, "functions") else model.errors(points)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_clone_is_the_same_and_not_fitted(kind):
+    model = fitted(kind, seed=3)
+    twin: Any = clone(model)
+    assert twin.get_params() == model.get_params()
+    count = "heads" if kind in (RND, BayesianRND) else "members"
+    assert repr(twin) == f"{kind.__name__}(net={NET!r}, {count}=2, seed=3, solver={FLOW!r})"
+    check_is_fitted(model)
+    with pytest.raises(sklearn.exceptions.NotFittedError):
+        check_is_fitted(twin)
+    # One error for those who expect rndlib's and for those who expect scikit-learn's; other processes can send it.
+    with pytest.raises(NotFittedError, match="call fit first") as caught:
+        twin.variance(X_TEST)
+    assert isinstance(pickle.loads(pickle.dumps(caught.value)), sklearn.exceptions.NotFittedError)
+    np.testing.assert_array_equal(values(twin.fit(X, Y)), values(model))
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_parameters_down_to_the_descriptions(kind):
+    model = fitted(kind)
+    assert model.get_params()["net__width"] == 32
+    assert "net__width" not in model.get_params(deep=False)
+    assert model.set_params(net__width=64, solver__time=0.2, seed=5) is model
+    assert (model.net, model.solver, model.seed) == (MLP(3, width=64), GradientFlow(0.2, 0.1), 5)
+    with pytest.raises(NotFittedError):  # what was trained belongs to the parameters before
+        values(model)
+    before = model.get_params()
+    for wrong, says in [
+        ({"seed": 6, "backend": "numpy"}, "backend = 'numpy': choose one of"),
+        ({"seed": 6, "net__width": 0}, "width = 0: give a whole number"),
+        ({"width": 64}, "width = 64: choose among the parameters net, .*net__width"),
+        ({"net": None, "net__width": 64}, "net__width = 64: net is None and has no width"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            model.set_params(**wrong)
+    assert model.get_params() == before
+    model.seed = -1  # past set_params: fit looks again
+    with pytest.raises(ValueError, match="seed = -1: give a whole number of at least 0"):
+        model.fit(X, Y)
+
+
+@pytest.mark.parametrize("kind", REGRESSORS)
+def test_pipelines_scores_and_searches(kind):
+    model: Any = make_pipeline(StandardScaler(), kind(NET, 2, solver=FLOW))
+    name = kind.__name__.lower()
+    mean, std = model.fit(X, Y).predict(X_TEST, return_std=True)
+    alone = kind(NET, 2, solver=FLOW).fit(model[0].transform(X), Y)
+    np.testing.assert_array_equal(mean, alone.predict(model[0].transform(X_TEST)))
+    np.testing.assert_allclose(std**2, alone.variance(model[0].transform(X_TEST)), rtol=1e-12)
+    assert model.score(X, Y) == pytest.approx(r2_score(Y, model.predict(X)), rel=1e-12)
+
+    assert np.isfinite(cross_validate(model, X, Y, cv=3)["test_score"]).all()
+    assert np.asarray(cross_val_predict(model, X, Y, cv=3)).shape == Y.shape
+    # Next to no training, some, and some of a narrower network: no training fits worst, and the best one is trained.
+    grid = [{f"{name}__solver__time": [1e-6, 0.1]}, {f"{name}__net__width": [16]}]
+    search: Any = GridSearchCV(model, grid, cv=3).fit(X, Y)
+    untrained, trained, narrow = search.cv_results_["mean_test_score"]
+    assert untrained < min(trained, narrow)
+    assert search.best_estimator_[1].get_params() == model.set_params(**search.best_params_)[1].get_params()
+    assert search.predict(X_TEST).shape == (5,)
+
+
+def test_noise_in_a_search():
+    """Labels that are mostly noise: the search prefers to say so."""
+    labels = np.random.default_rng(1).standard_normal(len(X))
+    search = GridSearchCV(BayesianRND(NET, 2, solver=FLOW), {"noise_std": [0.0, 10.0]}, cv=3)
+    assert search.fit(X, labels).best_params_ == {"noise_std": 10.0}
+
+
+def test_rnd_in_a_pipeline():
+    """It predicts no labels, so it is no regressor: a last step with a variance."""
+    assert not is_regressor(RND(NET))
+    model: Any = make_pipeline(StandardScaler(), RND(NET, 2, solver=FLOW)).fit(X)
+    assert model[-1].variance(model[0].transform(X_TEST)).shape == (5,)
+
+
+@pytest.mark.parametrize("kind", REGRESSORS)
+def test_score(kind):
+    model, weights = fitted(kind), np.arange(5.0)
+    y = X_TEST[:, 0]
+    for given in (None, weights):
+        expected = r2_score(y, model.predict(X_TEST), sample_weight=given)
+        assert model.score(X_TEST, y, given) == pytest.approx(expected, rel=1e-12)
+    assert model.score(X_TEST, np.ones(5)) == 0
+    assert model.score(X_TEST, model.predict(X_TEST)) == 1
+    with pytest.raises(ValueError, match=r"sample_weight has the sum 0: give weights"):
+        model.score(X_TEST, y, np.zeros(5))
+
+
+@pytest.mark.parametrize("kind", REGRESSORS)
+def test_several_outputs_are_refused_and_possible(kind):
+    both = np.stack([Y, -2 * Y], axis=1)
+    with pytest.raises(ValueError, match=r"y has shape \(12, 2\): give \(12,\).*MultiOutputRegressor"):
+        kind(NET, 2, solver=FLOW).fit(X, both)
+    one, other = MultiOutputRegressor(kind(NET, 2, solver=FLOW)).fit(X, both).predict(X_TEST).T
+    np.testing.assert_array_equal(one, fitted(kind).predict(X_TEST))
+    assert not np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_data_frames(kind):
+    model = kind(NET, 2, solver=FLOW).fit(FRAME, pd.Series(Y))
+    assert model.feature_names_in_.tolist() == ["age", "bmi", "bp"]
+    assert (model.n_features_in_, model.net_) == (3, NET)
+    np.testing.assert_array_equal(values(model, FRAME_TEST), values(fitted(kind)))
+    with pytest.raises(ValueError, match=r"(?s)names should match.*same order.*Give X\[.*feature_names_in_\]"):
+        values(model, FRAME_TEST[["bp", "bmi", "age"]])
+    with pytest.raises(ValueError, match=r"(?s)unseen at fit time:\n- sex\n.*now missing:\n- bp"):
+        values(model, FRAME_TEST.rename(columns={"bp": "sex"}))
+    with pytest.warns(UserWarning, match=f"X does not have valid feature names, but {kind.__name__} was fitted with"):
+        values(model)
+    model.fit(X, Y)
+    assert not hasattr(model, "feature_names_in_")
+    with pytest.warns(UserWarning, match=f"X has feature names, but {kind.__name__} was fitted without"):
+        values(model, FRAME_TEST)
+    with pytest.raises(ValueError, match="column 7, whose name is no string"):
+        model.fit(FRAME.rename(columns={"bp": 7}), Y)
+    with pytest.raises(NotFittedError):  # a fit that fails leaves none
+        values(model)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_network_from_the_columns(kind):
+    assert kind(None, 2, solver=GradientFlow(0.0)).fit(X, Y).net_ == MLP(3, width=512, depth=2, activation="silu")
+    made = kind(partial(MLP, width=32), 2, solver=FLOW).fit(X, Y)
+    assert made.net_ == NET
+    np.testing.assert_array_equal(values(made), values(fitted(kind)))
+    with pytest.raises(ValueError, match=r"net\(3\) = MLP\(in_dim=4.*in_dim 3"):
+        kind(lambda columns: MLP(columns + 1)).fit(X, Y)
+
+
+def test_what_needs_no_training_needs_no_network():
+    model = BayesianRND(partial(MLP, width=32), 2)
+    for found, expected in zip(model.initial(X_TEST), BayesianRND(NET, 2).initial(X_TEST), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_pickles_and_other_processes(kind, tmp_path):
+    model = fitted(kind)
+    np.testing.assert_array_equal(values(pickle.loads(pickle.dumps(model))), values(model))
+    joblib.dump(model, tmp_path / "model.joblib")
+    np.testing.assert_array_equal(values(joblib.load(tmp_path / "model.joblib", mmap_mode="r")), values(model))
+
+
+def test_threads_of_joblib():
+    results = joblib.Parallel(n_jobs=2, backend="threading")(joblib.delayed(fitted)(DeepEnsemble) for _ in range(2))
+    for model in results:
+        np.testing.assert_array_equal(values(model), values(fitted(DeepEnsemble)))
