@@ -8,8 +8,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from scipy.stats import binomtest
-
 from rndlib.claims import CLAIMS
 from rndlib.ledger import rounded
 from rndlib.tables import aligned
@@ -58,5 +56,7 @@ def _calibration(row: dict[str, Any]) -> list[str]:
 
 
 def _share(count: int, repeats: int) -> str:
+    from scipy.stats import binomtest  # Here, because it takes longer to import than the rest of the command line.
+
     top = binomtest(count, repeats, alternative="less").proportion_ci(0.95).high
     return f"{100 * count / repeats:.1f} % (at most {100 * top:.1f} %)"
