@@ -18,6 +18,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import NoReturn
 
+import rndlib.batch
 from rndlib import ledger, locks, notebooks, output, reports, runs
 from rndlib.codes import BUSY, KERNEL_DIED, TOO_LONG, UNWRITABLE
 from rndlib.parameters import UsageError
@@ -82,6 +83,23 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--tied", action="store_true", help=argparse.SUPPRESS)
     running.set_defaults(command=_run)
 
+    batching = commands.add_parser(
+        "batch",
+        help="run a grid of notebooks, parameters and seeds",
+        description=rndlib.batch.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    batching.add_argument("grid", type=Path, metavar="GRID.yaml", help="notebooks, with their parameters and seeds")
+    batching.add_argument("--jobs", type=_count, metavar="N", help="cells at once (as many as there are cores)")
+    batching.add_argument(
+        "--timeout", type=_seconds, metavar="SECONDS", help="stop a cell after so long, unless the grid says otherwise"
+    )
+    batching.add_argument(
+        "--commands", action="store_true", help="run nothing, and print the command of each cell, for a scheduler"
+    )
+    batching.add_argument("--results", type=Path, metavar="DIR", help="folder of the batch (batches/GRID)")
+    batching.set_defaults(command=_batch)
+
     verifying = commands.add_parser("verify", help="every claim that has run, with its verdict")
     verifying.add_argument("--json", action="store_true", help="as a list of objects")
     verifying.set_defaults(command=_verify)
@@ -138,6 +156,18 @@ def _run(asked: argparse.Namespace) -> int:
     return _settled([result])
 
 
+def _batch(asked: argparse.Namespace) -> int:
+    try:
+        from rndlib.batch import batch
+    except ImportError as error:
+        raise UsageError(f"batches need {error.name}: pip install 'rndlib[notebooks]'") from error
+    folder = asked.results or Path("batches") / asked.grid.stem
+    if asked.commands:
+        print(batch.commands(asked.grid, folder, asked.timeout))
+        return 0
+    return 0 if batch.run(asked.grid, folder, asked.jobs, asked.timeout) else 1
+
+
 def _verify(asked: argparse.Namespace) -> int:
     results = runs.read_all(asked.results)
     verdicts = [verdict for result in results for verdict in result.verdicts]
@@ -159,6 +189,12 @@ def _settled(results: Sequence[runs.Result]) -> int:
     for line in wrong:
         print(f"rndlib: {line}", file=sys.stderr)
     return 1 if wrong else 0
+
+
+def _count(text: str) -> int:
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of cells: give 1 or more")
+    return int(text)
 
 
 def _seconds(text: str) -> float:

@@ -402,4 +402,4 @@ def test_the_module_and_the_script_are_one_command(tmp_path):
         for command in ([sys.executable, "-m", "rndlib"], [str(Path(sys.executable).parent / "rndlib")])
     ]
     assert shown[0] == shown[1]
-    assert all(f"    {command} " in shown[0] for command in ("list", "run", "verify", "report"))
+    assert all(f"    {command} " in shown[0] for command in ("list", "run", "batch", "verify", "report"))
