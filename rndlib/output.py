@@ -14,6 +14,8 @@ REFUSED = {
     errno.EPERM: "choose a folder that you may write",
     errno.EFBIG: "raise the limit on the size of files",
     errno.EIO: "look at the disk",
+    errno.ENOLCK: "choose a folder on a file system that has locks",
+    errno.EOPNOTSUPP: "choose a folder on a file system that has locks",
 }
 
 

@@ -13,7 +13,9 @@ import subprocess
 import sys
 import termios
 import threading
+import time
 
+import psutil
 import pytest
 import small
 
@@ -108,14 +110,17 @@ def test_a_damaged_result_is_made_again_and_no_other(place, damaged, damage):
 
 def test_a_batch_killed_at_any_moment_and_resumed_is_as_if_never_killed(place):
     grid(place, product={"width": [1, 2, 3, 4], "rate": [1, 2]}, seeds=2, set={"pause": 0.1})
+    before = time.monotonic()
     assert small.call(place, "batch", "grid.yaml", "--jobs", "2", "--results", "whole")[0] == 0
+    length = time.monotonic() - before
     (place / "log").unlink()
     moments = random.Random(2)
-    folder, kept, kills = place / "batches" / "grid", {}, 0
-    for _ in range(14):
+    folder, kept, kills, ended = place / "batches" / "grid", {}, 0, False
+    while kills < 20 and not ended:
         started = small.start(place, "batch", "grid.yaml", "--jobs", "2")
         try:
-            started.communicate(timeout=moments.uniform(0.1, 1.5))
+            started.communicate(timeout=moments.uniform(0, 0.4) * length)
+            ended = True
         except subprocess.TimeoutExpired:
             started.kill()
             started.communicate()
@@ -124,16 +129,16 @@ def test_a_batch_killed_at_any_moment_and_resumed_is_as_if_never_killed(place):
         now = {path.parent.name: path.stat().st_ino for path in folder.glob("cells/*/01_judge/run.json")}
         assert kept.items() <= now.items()
         kept = now
-    assert kills >= 8
+    assert kills >= 5
     assert small.call(place, "batch", "grid.yaml", "--jobs", "2")[0] == 0
     assert small.contents(folder) == small.contents(place / "whole")
     assert len(small.contents(folder)) == 16
     assert len(rows(folder)) == len({row["key"] for row in rows(folder)}) == 16
     assert not list(folder.glob("cells/*/.01_judge*"))
     # Each ran to its end once, but for those killed between that and the name of the result: two a kill at most.
-    ended = [line for line in small.begun(place) if line.startswith("ended")]
-    assert len(set(ended)) == 16
-    assert len(ended) <= 16 + 2 * kills
+    ends = [line for line in small.begun(place) if line.startswith("ended")]
+    assert len(set(ends)) == 16
+    assert len(ends) <= 16 + 2 * kills
 
 
 def test_runs_killed_at_any_moment_are_on_record_and_made_again(place):
@@ -141,10 +146,8 @@ def test_runs_killed_at_any_moment_are_on_record_and_made_again(place):
     assert small.call(place, "batch", "grid.yaml", "--results", "whole")[0] == 0
     moments, killed = random.Random(3), set()
     started = small.start(place, "batch", "grid.yaml", "--jobs", "2")
-    import psutil
-
     while started.poll() is None:
-        threading.Event().wait(moments.uniform(0, 0.4))
+        time.sleep(moments.uniform(0, 0.4))
         try:
             children = psutil.Process(started.pid).children()
         except psutil.NoSuchProcess:
@@ -167,7 +170,7 @@ def test_a_batch_of_kernels_killed_at_any_moment_and_resumed_is_as_if_never_kill
     grid(place, seeds=2)
     assert small.call(place, "batch", "grid.yaml", "--results", "whole", kernels=True)[0] == 0
     moments = random.Random(4)
-    for _ in range(3):
+    for _ in range(2):
         started = small.start(place, "batch", "grid.yaml", kernels=True)
         try:
             started.communicate(timeout=moments.uniform(1.5, 5))

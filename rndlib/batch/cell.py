@@ -45,7 +45,7 @@ class Cell:
     def command(self, place: Path) -> list[str]:
         """The arguments of `rndlib` that run it into `place`, once."""
         overrides = [word for name, text in self.overrides.items() for word in ("-p", name, text)]
-        limit = [] if self.timeout is None else ["--timeout", f"{self.timeout:g}"]
+        limit = [] if self.timeout is None else ["--timeout", str(self.timeout)]
         return [
             "run", self.notebook.name, "--profile", self.profile, *overrides, *limit, "--results", str(place), "--once",
         ]  # fmt: skip

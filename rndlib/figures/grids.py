@@ -45,6 +45,11 @@ def verdicts_over(
             ax.set_title(title)
             # One colour map whose lightness says it all, so that it reads in grey.
             ax.imshow(panel.share, cmap="cividis", norm=look, aspect="auto")
+            # Lines between the fields, as fields of one share have one colour.
+            ax.set_xticks(np.arange(width - 1) + 0.5, minor=True)
+            ax.set_yticks(np.arange(height - 1) + 0.5, minor=True)
+            ax.tick_params(which="minor", length=0)
+            ax.grid(which="minor", color="white", alpha=1, linewidth=1)
             for (row, column), share in np.ndenumerate(panel.share):
                 if np.isnan(share):
                     corner = (column - 0.5, row - 0.5)
