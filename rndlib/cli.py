@@ -140,7 +140,7 @@ def _run(asked: argparse.Namespace) -> int:
         signal.setitimer(signal.ITIMER_REAL, asked.timeout)
     asked.results.mkdir(parents=True, exist_ok=True)
     try:
-        with locks.held(asked.results / ".lock") if asked.once and not asked.tied else nullcontext():
+        with locks.held(asked.results / runs.LOCK) if asked.once and not asked.tied else nullcontext():
             result = runs.kept(notebook, values, asked.results) if asked.once else None
             if result is None:
                 result = runs.run(

@@ -24,6 +24,7 @@ from rndlib.notebooks import Notebook
 from rndlib.parameters import UsageError, Value
 
 FILE = "run.json"
+LOCK = ".lock"  # in a folder of results, for `--once`
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,8 @@ if mode == "hang":
     Path({log!r}).with_name("child").write_text(str(child.pid))
     time.sleep(600)
 if mode == "fill":
-    (folder / "large.bin").write_bytes(bytes(3_000_000))
+    from rndlib import output
+    output.write(folder / "large.bin", bytes(3_000_000))  # Leaves the disk as it was, where there is too little room.
 numbers = random.Random(f"{{width}} {{rate}} {{seed}}")
 claim = dict(id="Z1", statement="width is at most 100", notebook="01_judge", source="here", statistic="width over 100",
              unit="none", kind="rate", value=width / 100 + 1e-6 * numbers.random(), interval=None, tolerance=1.0,

@@ -10,7 +10,6 @@ from rndlib.notebooks import Notebook
 from rndlib.parameters import UsageError, Value
 
 FAILURE = "failure.json"
-LOCK = ".lock"
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from queue import SimpleQueue
 
-from rndlib import cores, locks, output, provenance
+from rndlib import cores, locks, output, provenance, runs
 from rndlib.batch import process
-from rndlib.batch.cell import FAILURE, LOCK, Cell, Failure, Outcome, outcome
+from rndlib.batch.cell import FAILURE, Cell, Failure, Outcome, outcome
 from rndlib.codes import KERNEL_DIED, TOO_LONG, UNWRITABLE
 
 CELLS = "cells"  # the folder of all cells
@@ -103,7 +103,7 @@ class _Worker:
         place = self.place / cell.name
         place.mkdir(exist_ok=True)
         try:
-            lock = locks.take(place / LOCK)
+            lock = locks.take(place / runs.LOCK)
         except locks.Busy:
             self.stop.wait(LATER)
             return None
