@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 
 # Read by OpenMP, by the BLAS libraries and by numexpr when they are loaded. XLA has no such variable, and goes by the
 # cores that it is pinned to, as OpenMP does by default.
@@ -30,7 +31,8 @@ def shared(jobs: int) -> list[list[int]]:
 def pin(cores: Sequence[int]) -> None:
     """Keep the thread that calls this, and the processes that it starts, to these cores, where the system can."""
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, cores)
+        with suppress(OSError):  # Some containers forbid it.
+            os.sched_setaffinity(0, cores)
 
 
 def threads(count: int) -> dict[str, str]:

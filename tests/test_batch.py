@@ -14,13 +14,14 @@ import sys
 import termios
 import threading
 import time
+from datetime import datetime, timedelta
 
 import psutil
 import pytest
 import small
 
 from rndlib import cores, notebooks, provenance
-from rndlib.batch import batch, process
+from rndlib.batch import batch, pool, process
 from rndlib.codes import UNWRITABLE
 
 pytestmark = pytest.mark.tools
@@ -126,7 +127,7 @@ def test_a_batch_killed_at_any_moment_and_resumed_is_as_if_never_killed(place):
             started.communicate()
             kills += 1
         # What was whole stays: the same files, not ones made anew.
-        now = {path.parent.name: path.stat().st_ino for path in folder.glob("cells/*/01_judge/run.json")}
+        now = {path.parent.parent.name: path.stat().st_ino for path in folder.glob("cells/*/01_judge/run.json")}
         assert kept.items() <= now.items()
         kept = now
     assert kills >= 5
@@ -198,7 +199,7 @@ def test_a_process_that_does_not_stop_is_killed_with_its_children(tmp_path, monk
     with (tmp_path / "lock").open("w") as lock:
         monkeypatch.chdir(tmp_path)
         ended = process.run(["sh", "-c", script], dict(os.environ), lock.fileno(), 1.2, threading.Event())
-    assert (ended.code, ended.said) == (-signal.SIGKILL, "said")
+    assert ended == process.Ended(-signal.SIGKILL, "said", late=True)
     small.until(lambda: not small.alive(int((tmp_path / "child").read_text())))
 
 
@@ -344,7 +345,7 @@ def test_what_ran_where_is_on_record(place):
     assert ran["versions"] == provenance.versions()
     assert ran["hardware"]["cpu"] == failed["hardware"]["cpu"] == provenance.hardware()["cpu"]
     assert {"host", "cores", "memory_gib"} <= set(ran["hardware"])
-    assert ran["started"] <= failed["started"]
+    assert all(datetime.fromisoformat(row["started"]).utcoffset() == timedelta(0) for row in (ran, failed))
     assert ran["seconds"] >= 0
     assert ran["peak_memory"] > 0
     assert ran["checkout"] is None
@@ -363,3 +364,20 @@ def test_without_what_it_needs_the_message_says_what_to_install(place):
     done = subprocess.run([sys.executable, "-c", program], cwd=place, capture_output=True, text=True)
     assert done.returncode == 2
     assert "pip install 'rndlib[notebooks]'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [("sleep 600", "timed out"), ("kill -9 $$", "killed"), ("echo why; exit 3", "failed"), ("exit 0", "failed")],
+)
+def test_whatever_a_run_does_it_is_on_record(place, monkeypatch, capsys, script, status):
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(pool, "SPARE", 0.0)
+    monkeypatch.setattr(process, "rndlib", lambda: ["sh", "-c", script])
+    grid(place, timeout=0.5)
+    assert not batch.run(place / "grid.yaml", place / "out", 1)
+    (row,) = rows(place / "out")
+    assert row["status"] == status
+    wanted = {"echo why; exit 3": "why", "exit 0": pool.CHANGED}
+    assert row["message"] == wanted.get(script, "")
+    assert status in capsys.readouterr().out

@@ -38,13 +38,7 @@ class Watcher:
         """Some time has passed."""
 
 
-def run(
-    cells: Sequence[Cell],
-    folder: Path,
-    session: str,
-    jobs: int,
-    watcher: Watcher,
-) -> list[Outcome]:
+def run(cells: Sequence[Cell], folder: Path, session: str, jobs: int, watcher: Watcher) -> list[Outcome]:
     """Bring every cell to an outcome, in the order of the cells.
 
     Parameters
@@ -129,7 +123,7 @@ class _Worker:
         failure = Failure(
             key=cell.key,
             session=self.session,
-            status=_status(ended.code),
+            status=_status(ended),
             message=ended.said if ended.code else CHANGED,
             started=started.isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - clock, 1),
@@ -139,7 +133,9 @@ class _Worker:
         return Outcome(cell, place, failure)
 
 
-def _status(code: int) -> str:
-    if code < 0:
+def _status(ended: process.Ended) -> str:
+    if ended.late or ended.code == TOO_LONG:
+        return "timed out"
+    if ended.code < 0:
         return "killed"
-    return {TOO_LONG: "timed out", KERNEL_DIED: "kernel died"}.get(code, "failed")
+    return "kernel died" if ended.code == KERNEL_DIED else "failed"

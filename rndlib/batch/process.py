@@ -17,10 +17,13 @@ GRACE = 15.0  # seconds to end by itself
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended: its exit code (minus the number of the signal that killed it), and its last lines."""
+    """How a process ended: its exit code (minus the number of the signal that killed it), its last lines, and whether
+    it had to be stopped at its limit.
+    """
 
     code: int
     said: str
+    late: bool
 
 
 def run(
@@ -57,12 +60,13 @@ def run(
     family: set[psutil.Process] = set()
     try:
         _wait(process, None if limit is None else time.monotonic() + limit, stop, family)
+        late = process.poll() is None and not stop.is_set()
     finally:
         _end(process, family)
     reader.join(timeout=TICK)
     if process.stdin is not None:
         process.stdin.close()
-    return Ended(process.returncode, "".join(lines).strip())
+    return Ended(process.returncode, "".join(lines).strip(), late)
 
 
 def _read(process: subprocess.Popen[str], lines: deque[str]) -> None:
