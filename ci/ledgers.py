@@ -13,6 +13,7 @@ import io
 import json
 import sys
 import warnings
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,25 +25,7 @@ from rndlib.notebooks import Notebook
 SKIPPED = {"parameters", "figure", "beside"}
 
 
-def settings(notebook: Notebook, profile: str, repeat: int) -> dict[str, Any]:
-    """The parameters of a repeat: those of the profile, with seeds that no other repeat shares. Repeat 0 has its own.
-
-    Raises
-    ------
-    SystemExit: the notebook has neither a parameter `seed` nor `seeds`.
-    """
-    values: dict[str, Any] = notebook.settings(profile, [])
-    if "seeds" in values:
-        count = len(values["seeds"])
-        values["seeds"] = [repeat * count + seed for seed in values["seeds"]]
-    elif "seed" in values:
-        values["seed"] += repeat
-    else:
-        raise SystemExit(f"{notebook.name}: declare a parameter seed or seeds, so that it can be repeated")
-    return values
-
-
-def verdicts(notebook: Notebook, values: dict[str, Any]) -> list[Verdict]:
+def verdicts(notebook: Notebook, values: Mapping[str, Any]) -> list[Verdict]:
     """Run the notebook's cells with these parameters and return what its ledger holds.
 
     Raises
@@ -61,7 +44,7 @@ def verdicts(notebook: Notebook, values: dict[str, Any]) -> list[Verdict]:
 def repeat(name: str, profile: str, number: int) -> list[Verdict]:
     """The verdicts of one repeat of a notebook."""
     notebook = notebooks.find(name)
-    return verdicts(notebook, settings(notebook, profile, number))
+    return verdicts(notebook, notebook.repeated(notebook.settings(profile, []), number))
 
 
 if __name__ == "__main__":

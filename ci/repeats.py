@@ -5,11 +5,10 @@
 A true claim that fails, and a negative control that passes, are the two ways to be wrong. `calibration` repeats every
 notebook 200 times at its `calibrate` profile, `other_seeds` five times at the stored size. Each repeat is appended to
 `results/STUDY.jsonl` as soon as it is done, so an interrupted study goes on where it stopped; a change of the library,
-of the notebook or of its profile starts that notebook over. At the end the table is written to `notebooks/STUDY.json`,
-which the report shows.
+of its versions, of the notebook or of its profile starts that notebook over. At the end the table is written to
+`notebooks/STUDY.json`, which the report shows.
 """
 
-import hashlib
 import json
 import multiprocessing
 import os
@@ -22,7 +21,7 @@ from typing import Any
 
 import ledgers
 
-from rndlib import notebooks, output
+from rndlib import cores, notebooks, output, provenance, runs
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = 5  # repeats of which the table keeps the numbers
@@ -50,12 +49,9 @@ STUDIES = {
 
 
 def source(name: str, profile: str) -> str:
-    """A digest of what decides a notebook's numbers: the library, the notebook without outputs, and the profile."""
-    digest = hashlib.sha256()
-    for file in [*sorted((ROOT / "rndlib").rglob("*.py")), ROOT / "notebooks" / f"{name}.py"]:
-        digest.update(file.relative_to(ROOT).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
-    digest.update(json.dumps(notebooks.find(name).settings(profile, []), sort_keys=True).encode())
-    return digest.hexdigest()
+    """A digest of what decides a notebook's numbers: the library and its versions, the notebook, and the profile."""
+    notebook = notebooks.find(name)
+    return runs.key(notebook, notebook.settings(profile, []), provenance.code())
 
 
 def recorded(study: Study, versions: Mapping[str, str]) -> dict[tuple[str, int], Verdicts]:
@@ -105,12 +101,11 @@ def main(study: Study) -> None:
     study.record.parent.mkdir(exist_ok=True)
     os.environ["OMP_NUM_THREADS"] = "1"  # A repeat is small: one process a core beats several threads a repeat.
     context = multiprocessing.get_context("spawn")
-    cores = context.Queue()
-    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    for core in usable:
-        cores.put(core)
+    slots = context.Queue()
+    for core in cores.usable():
+        slots.put([core])
     with (
-        ProcessPoolExecutor(len(usable), context, _one_core, (cores,)) as pool,
+        ProcessPoolExecutor(len(cores.usable()), context, _one_core, (slots,)) as pool,
         study.record.open("a", encoding="utf-8") as record,
         tqdm(total=len(pending), unit="repeat", disable=None) as progress,  # silent where there is no terminal
     ):
@@ -126,9 +121,8 @@ def main(study: Study) -> None:
     output.write(ROOT / "notebooks" / f"{study.name}.json", content.encode())
 
 
-def _one_core(cores: Any) -> None:
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {cores.get()})
+def _one_core(slots: Any) -> None:
+    cores.pin(slots.get())
 
 
 if __name__ == "__main__":

@@ -3,6 +3,9 @@
 The only module that imports papermill and Jupyter; the rest of the command line works without them.
 """
 
+import errno
+import os
+import re
 import resource
 import sys
 from pathlib import Path
@@ -19,12 +22,16 @@ with hidden("rfc3987_syntax"):
     import papermill
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager
-    from nbclient.exceptions import CellControlSignal
+    from nbclient.exceptions import CellControlSignal, DeadKernelError
     from traitlets import default
 
 
 class NotebookFailed(RuntimeError):
     """The notebook did not run to its end; the message ends with what the cell reported."""
+
+
+class KernelDied(NotebookFailed):
+    """The kernel ended within a cell: it crashed, or was killed."""
 
 
 def execute(
@@ -45,7 +52,9 @@ def execute(
 
     Raises
     ------
-    NotebookFailed: a cell raised an error or took too long, or the kernel died.
+    KernelDied: the kernel ended within a cell.
+    NotebookFailed: a cell raised an error or took too long.
+    OSError: the disk is full or cannot be written, as found here or by a cell.
     """
 
     spec = KernelSpec(
@@ -86,8 +95,24 @@ def execute(
             execution_timeout=cell_timeout,
             **options,
         )
+    except DeadKernelError as error:
+        raise KernelDied(
+            f"{notebook.name} failed: its kernel died; if it was killed for want of memory, give it smaller values, or "
+            "run fewer at once"
+        ) from error
     except (papermill.PapermillExecutionError, CellControlSignal, RuntimeError) as error:
+        if number := _no_room(error):
+            raise OSError(number, os.strerror(number), str(folder)) from error
         raise NotebookFailed(f"{notebook.name} failed: {str(error).strip()}") from error
+
+
+def _no_room(error: BaseException) -> int | None:
+    """The error number with which a cell failed to write a file; None where it failed in another way."""
+    if not isinstance(error, papermill.PapermillExecutionError) or error.ename != "OSError":
+        return None
+    said = re.match(r"\[Errno (\d+)\]", error.evalue)
+    number = int(said[1]) if said else None
+    return number if number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) else None
 
 
 def peak_memory() -> int:

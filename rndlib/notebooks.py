@@ -1,8 +1,9 @@
 """The notebooks that can be run: where they are, what they are called, what their parameters and profiles are."""
 
+import hashlib
 import json
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,16 @@ PAPER = "paper"  # The profile of every notebook's own defaults.
 
 @dataclass(frozen=True)
 class Notebook:
-    """A notebook file: its name (without `.ipynb`), its first heading, and the parameters it declares."""
+    """A notebook file: its name (without `.ipynb`), its first heading, and the parameters it declares.
+
+    `text` is a digest of its cells, outputs left out.
+    """
 
     name: str
     path: Path
     title: str
     parameters: tuple[Parameter, ...]
+    text: str
 
     def settings(self, profile: str, overrides: Iterable[tuple[str, str]]) -> dict[str, Value]:
         """The value of every parameter under a profile and, over it, `(name, text)` pairs of the command line.
@@ -33,12 +38,42 @@ class Notebook:
         values = {parameter.name: parameter.default for parameter in self.parameters}
         try:
             for name, value in self._profile(profile).items():
-                values[name] = self._parameter(name).checked(value)
+                values[name] = self.parameter(name).checked(value)
             for name, text in overrides:
-                values[name] = self._parameter(name).parsed(text)
+                values[name] = self.parameter(name).parsed(text)
         except UsageError as error:
             raise UsageError(f"{self.name}: {error}") from error
         return values
+
+    def repeated(self, values: Mapping[str, Value], repeat: int) -> dict[str, Any]:
+        """`values` with seeds that no other repeat shares; repeat 0 keeps its own.
+
+        A parameter `seed` goes up by `repeat`; each of `seeds` by `repeat` times their number.
+
+        Raises
+        ------
+        UsageError: the notebook has neither.
+        """
+        again: dict[str, Any] = dict(values)
+        if "seeds" in again:
+            again["seeds"] = [repeat * len(again["seeds"]) + seed for seed in again["seeds"]]
+        elif "seed" in again:
+            again["seed"] += repeat
+        else:
+            raise UsageError(f"{self.name}: declare a parameter seed or seeds, so that it can be repeated")
+        return again
+
+    def parameter(self, name: str) -> Parameter:
+        """The parameter of this name.
+
+        Raises
+        ------
+        UsageError: there is none.
+        """
+        declared = {parameter.name: parameter for parameter in self.parameters}
+        if name not in declared:
+            raise UsageError(f"no parameter {name!r}: choose one of {', '.join(declared)}")
+        return declared[name]
 
     def _profile(self, name: str) -> dict[str, Any]:
         if name == PAPER:
@@ -46,12 +81,6 @@ class Notebook:
         declared = profiles(self.path.parent).get(self.name, {})
         if name not in declared:
             raise UsageError(f"no profile {name!r}: choose one of {', '.join([PAPER, *declared])}")
-        return declared[name]
-
-    def _parameter(self, name: str) -> Parameter:
-        declared = {parameter.name: parameter for parameter in self.parameters}
-        if name not in declared:
-            raise UsageError(f"no parameter {name!r}: choose one of {', '.join(declared)}")
         return declared[name]
 
 
@@ -110,7 +139,8 @@ def read(path: Path) -> Notebook:
         declared = parameters.read(_source(tagged[0]))
     except UsageError as error:
         raise UsageError(f"{path.stem}, {error}") from error
-    return Notebook(path.stem, path, title, declared)
+    text = json.dumps([[cell["cell_type"], _source(cell)] for cell in cells])
+    return Notebook(path.stem, path, title, declared, hashlib.sha256(text.encode()).hexdigest())
 
 
 def profiles(place: Path) -> dict[str, dict[str, dict[str, Any]]]:

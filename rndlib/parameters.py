@@ -76,6 +76,20 @@ class Parameter:
         items = inside[1].split(",") if inside[1].strip() else []
         return [self._scalar(scalar, _literal(scalar, item), text) for item in items]
 
+    def text(self, value: Value) -> str:
+        """The value as `parsed` reads it, for a command line.
+
+        Raises
+        ------
+        UsageError: it cannot be written there, such as a list of texts with commas in them.
+        """
+        text = value if self.type == "str" and isinstance(value, str) else repr(value)
+        if text.startswith("-"):
+            text = f" {text}"  # Or it would be taken for an option.
+        if self.parsed(text) != value:
+            raise UsageError(f"{self.name} = {value!r} cannot be put on a command line: leave out quotes and commas")
+        return text
+
     def _scalar(self, scalar: str, value: Any, whole: Any) -> Any:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         fits = {

@@ -1,5 +1,7 @@
-"""What a result was made with: versions, the state of the checkout, the machine."""
+"""What a result was made with: versions, the library's source, the state of the checkout, the machine."""
 
+import hashlib
+import json
 import os
 import platform
 import subprocess
@@ -23,6 +25,15 @@ def versions() -> dict[str, str]:
     return found
 
 
+def code() -> str:
+    """A digest of the code that decides a result, beside the notebook: rndlib's source, and `versions`."""
+    digest = hashlib.sha256(json.dumps(versions()).encode())
+    package = Path(__file__).resolve().parent
+    for file in sorted(package.rglob("*.py")):
+        digest.update(file.relative_to(package).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
 def checkout(place: Path) -> dict[str, Any] | None:
     """The git commit that `place` is in, and whether anything differs from it; None outside of a checkout."""
     commit = _output("git", "-C", str(place), "rev-parse", "HEAD")
@@ -32,9 +43,10 @@ def checkout(place: Path) -> dict[str, Any] | None:
 
 
 def hardware() -> dict[str, Any]:
-    """The processor, how many of its cores this process may use, the memory in GiB, and the GPUs if any."""
+    """The machine: its name, processor, cores that this process may use, memory in GiB, and GPUs if any."""
     affinity = getattr(os, "sched_getaffinity", None)  # Not on macOS.
     return {
+        "host": platform.node(),
         "cpu": _cpu(),
         "cores": len(affinity(0)) if affinity else os.cpu_count(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),

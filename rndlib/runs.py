@@ -1,11 +1,12 @@
 """Run a notebook into `results/NAME/`, and read back what has run.
 
-A result is the executed notebook, `claims.json`, the figures, and `run.json` with what they were made with. It is
-made under a hidden name and renamed when it is complete, so that a folder under its own name is always a whole
-result. Starting a run discards the notebook's older result: after a failure there is none, rather than one that
-passes for the new.
+A result is the executed notebook, `claims.json`, the figures, `run.json` with what they were made with, and their
+checksums. It is made under a hidden name, written to the disk, and renamed when it is complete, so that a folder under
+its own name is always a whole result. Starting a run discards the notebook's older result: after a failure there is
+none, rather than one that passes for the new.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -18,21 +19,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rndlib import ledger, provenance
+from rndlib import ledger, notebooks, output, provenance, sums
 from rndlib.notebooks import Notebook
 from rndlib.parameters import UsageError, Value
 
 FILE = "run.json"
+LOCK = ".lock"  # in a folder of results, for `--once`
 
 
 @dataclass(frozen=True)
 class Run:
     """What `run.json` says: the notebook as run, what it was run with, and what it cost.
 
-    `started` is a UTC time in ISO 8601, `seconds` the wall time, `peak_memory` the bytes that the kernel held at
-    most, `checkout` the commit (see `rndlib.provenance`).
+    `key` is a digest of what decides the result (see `key`), `started` a UTC time in ISO 8601, `seconds` the wall
+    time, `peak_memory` the bytes that the kernel held at most, `checkout` the commit (see `rndlib.provenance`).
     """
 
+    key: str
     notebook: str
     profile: str
     parameters: dict[str, Value]
@@ -51,6 +54,12 @@ class Result:
     folder: Path
     run: Run
     verdicts: list[ledger.Verdict]
+
+
+def key(notebook: Notebook, values: dict[str, Value], code: str) -> str:
+    """A digest of what decides a result: the notebook's name and cells, its parameters, and `provenance.code()`."""
+    decides = json.dumps([notebook.name, notebook.text, values, code], sort_keys=True)
+    return hashlib.sha256(decides.encode()).hexdigest()
 
 
 def run(
@@ -74,11 +83,14 @@ def run(
 
     Raises
     ------
-    rndlib.execution.NotebookFailed: it did not run to its end, or left no readable `claims.json`.
+    rndlib.execution.NotebookFailed: it did not run to its end, left no readable `claims.json`, or the notebook or the
+        library was changed meanwhile.
+    OSError: the result cannot be written.
     """
     from rndlib import execution  # Here, because importing papermill takes a second that `rndlib list` need not wait.
 
     final = results / notebook.name
+    made = key(notebook, values, provenance.code())
     with _temporary(final) as folder:
         started, clock = datetime.now(UTC), time.monotonic()
         execution.execute(notebook, values, folder, cell_timeout, progress)
@@ -86,7 +98,10 @@ def run(
             ledger.read(folder / ledger.FILE)
         except (OSError, ValueError) as error:
             raise execution.NotebookFailed(f"{notebook.name} ran, but left no ledger of its claims: {error}") from error
+        if key(notebooks.read(notebook.path), values, provenance.code()) != made:
+            raise execution.NotebookFailed(f"{notebook.name} or rndlib was changed during the run: run it again")
         record = Run(
+            key=made,
             notebook=notebook.name,
             profile=profile,
             parameters=values,
@@ -97,9 +112,11 @@ def run(
             seconds=round(time.monotonic() - clock, 1),
             peak_memory=execution.peak_memory(),
         )
-        (folder / FILE).write_text(json.dumps(asdict(record), indent=2) + "\n", encoding="utf-8")
+        output.write(folder / FILE, json.dumps(asdict(record), indent=2).encode() + b"\n")
+        sums.seal(folder)
         _discard(final)  # Another run of the same notebook may have ended meanwhile.
         folder.rename(final)
+        output.settle(results)
     return read(final)
 
 
@@ -108,15 +125,25 @@ def read(folder: Path) -> Result:
 
     Raises
     ------
-    UsageError: a file of it is missing or not what a run writes.
+    UsageError: a file of it is missing, was changed, or is not what a run writes.
     """
     try:
+        sums.check(folder)
         content = json.loads((folder / FILE).read_text(encoding="utf-8"))
         if set(content) != {field.name for field in fields(Run)}:
             raise ValueError(f"{folder / FILE} does not have the fields of a run")
         return Result(folder, Run(**content), ledger.read(folder / ledger.FILE))
     except (OSError, ValueError, TypeError) as error:
         raise UsageError(f"{folder} is not a whole result: {error}; delete it, or run the notebook again") from error
+
+
+def kept(notebook: Notebook, values: dict[str, Value], results: Path) -> Result | None:
+    """The whole result under `results` that a run would give again; None where there is none."""
+    try:
+        result = read(results / notebook.name)
+    except UsageError:
+        return None
+    return result if result.run.key == key(notebook, values, provenance.code()) else None
 
 
 def read_all(results: Path) -> list[Result]:
@@ -138,7 +165,8 @@ def _temporary(final: Path) -> Iterator[Path]:
     final.parent.mkdir(parents=True, exist_ok=True)
     for left in final.parent.glob(".*.partial"):
         owner = re.fullmatch(r"\..+\.(\d+)\.partial", left.name)
-        if owner and not _alive(int(owner[1])):
+        # A process in a container may well have the number of one before it.
+        if owner and (int(owner[1]) == os.getpid() or not _alive(int(owner[1]))):
             shutil.rmtree(left, ignore_errors=True)
     _discard(final)
     folder = final.with_name(f".{final.name}.{os.getpid()}.partial")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rndlib import runs
+from rndlib import runs, sums
 from rndlib.claims import CLAIMS
 
 pytestmark = pytest.mark.tools
@@ -93,6 +93,7 @@ def store(project, name="01_judge", claims=(), **changes):
     folder = project / "results" / name
     folder.mkdir(parents=True)
     run = runs.Run(
+        key="0",
         notebook=name,
         profile="paper",
         parameters={},
@@ -105,6 +106,7 @@ def store(project, name="01_judge", claims=(), **changes):
     )
     (folder / "run.json").write_text(json.dumps(asdict(run) | changes), encoding="utf-8")
     (folder / "claims.json").write_text(json.dumps({"claims": list(claims)}), encoding="utf-8")
+    sums.seal(folder)
     return folder
 
 
@@ -129,7 +131,13 @@ def test_run_keeps_a_whole_result(project):
     assert (code, err) == (0, "")
     result = project / "results" / "01_judge"
     assert leftovers(project) == ["01_judge"]
-    assert sorted(path.name for path in result.iterdir()) == ["01_judge.ipynb", "claims.json", "fig1.png", "run.json"]
+    assert sorted(path.name for path in result.iterdir()) == [
+        "01_judge.ipynb",
+        "SHA256SUMS",
+        "claims.json",
+        "fig1.png",
+        "run.json",
+    ]
 
     executed = (result / "01_judge.ipynb").read_text(encoding="utf-8")
     # The option wins over the profile, the profile over the notebook; the kernel is this interpreter.
@@ -359,7 +367,9 @@ def test_verify_refuses_an_empty_folder_and_a_damaged_result(project):
     (folder / "claims.json").write_text('{"claims": [{}]}')
     code, _, err = call(project, "verify")
     assert (code, err.count("\n")) == (2, 1)
-    assert "claims.json" in err
+    assert "claims.json was changed" in err
+    sums.seal(folder)
+    assert "claims.json is not a ledger" in call(project, "verify")[2]
     (folder / "claims.json").unlink()
     assert call(project, "verify")[0] == 2
 
@@ -368,6 +378,7 @@ def test_report_has_claims_runs_and_figures(project):
     folder = store(project, claims=[claim()])
     store(project, "02_broken", [claim("Z2", value=3.0)], peak_memory=400 * 2**20)
     (folder / "fig1.png").write_bytes(b"a figure")
+    sums.seal(folder)
     code, out, _ = call(project, "report")
     assert code == 1  # As verify: one of the claims fails.
     assert "2 notebooks, 122 s, peak memory 400 MiB" in out
@@ -391,4 +402,4 @@ def test_the_module_and_the_script_are_one_command(tmp_path):
         for command in ([sys.executable, "-m", "rndlib"], [str(Path(sys.executable).parent / "rndlib")])
     ]
     assert shown[0] == shown[1]
-    assert all(f"    {command} " in shown[0] for command in ("list", "run", "verify", "report"))
+    assert all(f"    {command} " in shown[0] for command in ("list", "run", "batch", "verify", "report"))

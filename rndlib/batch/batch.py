@@ -1,0 +1,57 @@
+"""A batch: read the grid, run what is missing, report."""
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+from rndlib import cores, locks
+from rndlib.batch import grid, pool, progress, report, session
+from rndlib.batch.cell import Cell
+
+
+def run(path: Path, folder: Path, jobs: int | None = None, timeout: float | None = None) -> bool:
+    """Run the cells of a grid that `folder` has no result of, print the table, write the report.
+
+    Parameters
+    ----------
+    path: the grid.
+    folder: takes the cells and the report; made if missing.
+    jobs: how many cells run at once; by default as many as there are cores, and no more than cells. Not how many are
+        left: on other numbers of threads, numbers may differ in their last bits.
+    timeout: seconds for cells to which the grid gives none.
+
+    Returns
+    -------
+    Whether every cell ran and every verdict holds.
+
+    Raises
+    ------
+    UsageError: the grid is wrong; nothing has run.
+    OSError: the folder cannot be written.
+    """
+    cells = _cells(path, timeout)
+    folder.mkdir(parents=True, exist_ok=True)
+    jobs = jobs or min(len(cores.usable()), len(cells))
+    with session.joined(folder) as name, progress.shown(len(cells)) as watcher:
+        outcomes = pool.run(cells, folder, name, jobs, watcher)
+        with locks.held(folder / ".report.lock", wait=True):
+            page = report.write(path.stem, outcomes, folder)
+    print(report.table(outcomes))
+    passed = sum(outcome.status == "PASS" for outcome in outcomes)
+    print(f"{path}: {passed} of {len(cells)} cells ran with every verdict as claimed; {page}")
+    return report.holds(outcomes)
+
+
+def commands(path: Path, folder: Path, timeout: float | None = None) -> str:
+    """The command line of each cell, for a scheduler: run in any order, anywhere, `run` then finds every result.
+
+    Raises
+    ------
+    UsageError: the grid is wrong.
+    """
+    places = ((cell, folder / pool.CELLS / cell.name) for cell in _cells(path, timeout))
+    return "\n".join(shlex.join(["rndlib", *cell.command(place)]) for cell, place in places)
+
+
+def _cells(path: Path, timeout: float | None) -> list[Cell]:
+    return [cell if cell.timeout else replace(cell, timeout=timeout) for cell in grid.read(path)]

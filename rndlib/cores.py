@@ -1,0 +1,40 @@
+"""Sharing the machine's cores among processes that run side by side."""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+
+# Read by OpenMP, by the BLAS libraries and by numexpr when they are loaded. XLA has no such variable, and goes by the
+# cores that it is pinned to, as OpenMP does by default.
+THREADS = [
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+]
+
+
+def usable() -> list[int]:
+    """The cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)  # Not on macOS.
+    return sorted(affinity(0)) if affinity else list(range(os.cpu_count() or 1))
+
+
+def shared(jobs: int) -> list[list[int]]:
+    """The cores of each of `jobs` processes: as many for one as for another, and none for two if they suffice."""
+    cores = usable()
+    each = max(1, len(cores) // jobs)
+    return [[cores[(job * each + i) % len(cores)] for i in range(each)] for job in range(jobs)]
+
+
+def pin(cores: Sequence[int]) -> None:
+    """Keep the thread that calls this, and the processes that it starts, to these cores, where the system can."""
+    if hasattr(os, "sched_setaffinity"):
+        with suppress(OSError):  # Some containers forbid it.
+            os.sched_setaffinity(0, cores)
+
+
+def threads(count: int) -> dict[str, str]:
+    """Environment variables for a process that is to use so many threads; those that are set already stay."""
+    return {name: os.environ.get(name, str(count)) for name in THREADS}

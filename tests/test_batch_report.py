@@ -1,0 +1,126 @@
+"""The report of a batch: links that move with the folder, heat maps that read in grey, and what went wrong."""
+
+import html
+import json
+import re
+from urllib.parse import unquote
+
+import numpy as np
+import pytest
+import small
+from matplotlib.image import AxesImage
+from matplotlib.patches import Rectangle
+
+from rndlib.batch import batch, grid, heatmaps, pool, process, report
+from rndlib.batch.cell import Failure, Outcome
+from rndlib.figures.grids import Shares, verdicts_over
+
+pytestmark = pytest.mark.tools
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A project, in which the test runs, and where a cell is a result made beforehand."""
+    monkeypatch.chdir(small.project(tmp_path))
+    monkeypatch.setattr(process, "rndlib", lambda: ["sh", "move"])
+    return tmp_path
+
+
+def made(place, value=lambda cell: 0.5, **run):
+    """The report on a grid of one run, and its records."""
+    (place / "a grid.yaml").write_text(json.dumps({"runs": [{"notebook": "01", **run}]}), encoding="utf-8")
+    small.prepare(place, place / "a grid.yaml", value)
+    batch.run(place / "a grid.yaml", place / "out", 1)
+    page = (place / "out" / report.PAGE).read_text(encoding="utf-8")
+    return page, json.loads((place / "out" / report.RECORD).read_text(encoding="utf-8"))["cells"]
+
+
+def outcomes(place):
+    """What the report was made of."""
+    found = [pool.outcome(c, place / "out" / pool.CELLS / c.name, "") for c in grid.read(place / "a grid.yaml")]
+    return [outcome for outcome in found if outcome is not None]
+
+
+def test_all_links_lead_somewhere_after_the_folder_has_moved(place):
+    page, records = made(place, product={"width": [1, 2]}, seeds=2)
+    moved = place / "else where"
+    (place / "out").rename(moved)
+    links = [html.unescape(link) for link in re.findall(r'(?:href|src)="([^"]*)"', page)]
+    notebooks = [link for link in links if link.endswith(".ipynb")]
+    assert notebooks == [record["executed"] for record in records]
+    assert len(notebooks) == 4
+    for link in links:
+        if link.startswith("#"):
+            assert f'id="{link[1:]}"' in page
+        elif not link.startswith("data:image/png;base64,"):
+            assert (moved / unquote(link)).is_file()
+    assert not re.search(r"https?://|file:", page)
+    assert str(place) not in page
+
+
+def test_the_page_shows_verdicts_failures_and_machines(place, monkeypatch):
+    page, records = made(place, lambda cell: 0.01 * cell.values["width"], product={"width": [99, 101]})
+    assert "1 of 2 cells ran with every verdict as claimed" in page
+    assert page.count('<span class="wrong">fails</span>') == 1
+    assert "Z1 fails: 1.01 is above the tolerance 1" in html.unescape(page)
+    assert records[0]["hardware"]["cpu"] in html.unescape(page)
+    assert "python 3" in page
+    assert page.count("data:image/png") == 1
+    first, second = outcomes(place)
+    failure = Failure("key", "", "kernel died", "<b>its kernel\ndied</b> & gone", "2026", 3.0, records[0]["hardware"])
+    report.write("a title", [first, Outcome(second.cell, second.place, failure)], place / "out")
+    page = (place / "out" / report.PAGE).read_text(encoding="utf-8")
+    assert "kernel died" in page
+    assert "&lt;b&gt;its kernel\ndied&lt;/b&gt; &amp; gone" in page
+    assert "<b>" not in page
+    assert not report.holds([first, Outcome(second.cell, second.place, failure)])
+
+
+def test_a_heat_map_has_the_share_of_verdicts_and_the_median_over_seeds(place):
+    values = {(1, 0): 0.5, (1, 1): 0.7, (1, 2): 3.0, (2, 0): 1.5, (2, 1): 2.5, (2, 2): 1.1}
+    made(
+        place,
+        lambda cell: values[cell.values["width"], cell.values["seed"]],
+        product={"width": [2, 1]},
+        seeds=3,
+    )
+    found = outcomes(place)
+    shares = heatmaps._shares(found, "width", None, "Z1")
+    np.testing.assert_allclose(shares.share, [[2 / 3, 0]])  # In the order of the numbers.
+    np.testing.assert_allclose(shares.value, [[0.7, 1.5]])
+    ((title, _),) = heatmaps.figures(found)
+    assert title == "width"
+
+
+def test_every_pair_of_varied_parameters_has_a_heat_map_and_a_gap_where_nothing_ran(place):
+    made(place, list=[{"width": 1, "rate": 1}, {"width": 2, "rate": 2}, {"width": 2, "rate": 1, "mode": "raise"}])
+    found = outcomes(place)
+    assert [title for title, _ in heatmaps.figures(found)] == [
+        "rate against width",
+        "mode against width",
+        "mode against rate",
+    ]
+    shares = heatmaps._shares(found, "width", "rate", "Z1")
+    np.testing.assert_array_equal(shares.share, [[1, 1], [np.nan, 1]])
+    assert list(heatmaps.figures(found[:1])) == []
+
+
+def test_heat_maps_read_in_grey():
+    share = np.array([[0.0, 0.25, 0.5, 0.75, 1.0, np.nan]])
+    shares = Shares(share, np.full((1, 6), 0.1))
+    figure = verdicts_over(("width", list("abcdef")), None, {"Z1": shares, "Z2": shares})
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    ax = figure.axes[0]
+    (image,) = [child for child in ax.get_children() if isinstance(child, AxesImage)]
+    # Relative luminance (ITU-R BT.709) of the colours shown, from dark to light.
+    grey = image.to_rgba(share[0, :5])[:, :3] @ [0.2126, 0.7152, 0.0722]
+    assert (np.diff(grey) > 0.1).all()
+    texts = {text.get_position()[0]: text for text in ax.texts}
+    assert sorted(texts) == [0, 1, 2, 3, 4]
+    for place, background in enumerate(grey):
+        written = 1.0 if texts[place].get_color() == "white" else 0.0
+        assert abs(written - background) > 0.4
+    (hatched,) = ax.patches
+    assert isinstance(hatched, Rectangle)
+    assert hatched.get_hatch()
+    assert (hatched.get_x(), hatched.get_width()) == (4.5, 1)
