@@ -220,7 +220,7 @@ def test_what_needs_no_training_needs_no_network():
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_pickles_and_other_processes(kind, tmp_path):
+def test_pickles_and_memory_maps(kind, tmp_path):
     model = fitted(kind)
     np.testing.assert_array_equal(values(pickle.loads(pickle.dumps(model))), values(model))
     joblib.dump(model, tmp_path / "model.joblib")
