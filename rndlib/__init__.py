@@ -10,9 +10,10 @@ Inference". A network's prediction with its uncertainty, in five lines:
 >>> samples = model.sample_y(data.X_test[:2], n_samples=3)  # (2, 3): three functions, each at both points
 
 `RND` needs no labels: its `variance` says how far a point is from those it was trained on. `DeepEnsemble` and
-`BayesianEnsemble` do the same with many networks. All four are estimators in the manner of scikit-learn, and train by
-`GradientFlow` or `GradientDescent` on `backend="jax"` or `"torch"`. `MLP` describes the network; `kernels` and `laws`
-have the exact limits that all of this tends to with width. Each has an example in its own help.
+`BayesianEnsemble` do the same with many networks. All four are estimators in the manner of scikit-learn. They train by
+`GradientFlow` or `GradientDescent`, on large data by `StochasticGradient`, with `backend="jax"` or `"torch"`. `MLP`
+describes the network; `kernels` and `laws` have the exact limits that all of this tends to with width. Each has an
+example in its own help.
 
 For PyTorch, `rndlib.torch` has RND as an exploration bonus, `RNDBonus`, and `explain`, which says what the error of two
 modules of your own means; `mismatch.factor` what RND estimates where predictor and target differ.
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from rndlib.network import MLP as MLP
     from rndlib.solvers import GradientDescent as GradientDescent
     from rndlib.solvers import GradientFlow as GradientFlow
+    from rndlib.solvers import StochasticGradient as StochasticGradient
 
 __version__ = "0.1.0"
 
@@ -44,11 +46,12 @@ _HOME = {
     "BayesianRND": "estimators",
     "GradientFlow": "solvers",
     "GradientDescent": "solvers",
+    "StochasticGradient": "solvers",
     "kernels": None,
     "laws": None,
 }
 __all__ = ["RND", "BayesianEnsemble", "BayesianRND", "DeepEnsemble", "GradientDescent", "GradientFlow", "MLP"]
-__all__ += ["kernels", "laws"]
+__all__ += ["StochasticGradient", "kernels", "laws"]
 
 
 def __getattr__(name: str) -> Any:

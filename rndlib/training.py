@@ -13,7 +13,9 @@ from jaxtyping import Float
 from rndlib import checks, kernels
 from rndlib.blocks import parallel, split
 from rndlib.network import MLP
-from rndlib.solvers import GradientFlow, Pilot, Report, Solver
+from rndlib.progress import progress
+from rndlib.solvers import GradientDescent, GradientFlow, Pilot, Report, Solver, StochasticGradient
+from rndlib.stochastic import Draws
 from rndlib.weights import Params, Role, draw, draw_offsets
 
 PILOTS = 8
@@ -72,6 +74,8 @@ def train(
     ValueError: the kernel on X is singular and the training time too long for it not to matter.
     DivergenceError: a body diverged.
     """
+    if isinstance(solver, StochasticGradient):
+        return _by_minibatches(net, heads, bodies, role, seed, backend, solver, X, targets, noise_std, jitter)
     spectrum = _spectrum(net, X, noise_std, solver)
 
     def one(block: list[int], pilot: Pilot | None = None) -> tuple[Params, Report]:
@@ -88,8 +92,38 @@ def train(
     return Trained(bodies, [(block, params) for block, (params, _) in zip(blocks, results, strict=True)], report)
 
 
+def _by_minibatches(
+    net: MLP,
+    heads: int,
+    bodies: int,
+    role: Role,
+    seed: int,
+    backend: ModuleType,
+    solver: StochasticGradient,
+    X: Float[np.ndarray, "n d"],
+    targets: Targets,
+    noise_std: float,
+    jitter: bool,
+) -> Trained:
+    """The same by minibatches, which need no spectrum and do not mind repeated points."""
+    solver.held_out(len(X))  # before any work
+    blocks = split(bodies, backend.block_size(net, heads, min(solver.batch_size, len(X))))
+    with progress(len(blocks) * solver.epochs, "epoch", solver.progress) as tick:
+
+        def one(block: list[int]) -> tuple[Params, Report]:
+            start = draw(net, heads, seed, role, block)
+            y = targets(block, start)
+            if noise_std and jitter:
+                y = y - noise_std * np.swapaxes(draw_offsets(seed, block, len(X), heads), 1, 2)
+            return backend.train_in_batches(net, start, X, y, solver, Draws(seed, role, block), noise_std, tick)
+
+        results = parallel(one, blocks)
+    report = reduce(or_, (report for _, report in results))
+    return Trained(bodies, [(block, params) for block, (params, _) in zip(blocks, results, strict=True)], report)
+
+
 def _spectrum(
-    net: MLP, X: Float[np.ndarray, "n d"], noise_std: float, solver: Solver
+    net: MLP, X: Float[np.ndarray, "n d"], noise_std: float, solver: GradientFlow | GradientDescent
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n n"]]:
     """Eigenvalues and eigenvectors of the infinite-width kernel on X, noise included."""
     if solver.time == inf and noise_std == 0:

@@ -28,6 +28,7 @@ class Role(IntEnum):
     DIRECTION = 3
     OFFSET = 4
     MEAN = 5
+    ORDER = 6
 
 
 def stream(seed: int, role: Role, *index: int) -> np.random.Generator:

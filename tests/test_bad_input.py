@@ -5,7 +5,16 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, GradientDescent, GradientFlow
+from rndlib import (
+    MLP,
+    RND,
+    BayesianEnsemble,
+    BayesianRND,
+    DeepEnsemble,
+    GradientDescent,
+    GradientFlow,
+    StochasticGradient,
+)
 
 # The networks are tiny, which is not the bad input meant here.
 pytestmark = pytest.mark.filterwarnings("ignore::rndlib.heads.HeadsWarning")
@@ -55,6 +64,13 @@ def test_network(argument, value, remedy):
         (GradientDescent, "learning_rate", float("inf"), "finite"),
         (GradientDescent, "steps", 0, "whole number of at least 1"),
         (GradientDescent, "steps", 1.5, "whole number"),
+        (StochasticGradient, "optimizer", "lion", "choose one of 'adam', 'sgd'"),
+        (StochasticGradient, "learning_rate", -0.1, "above 0"),
+        (StochasticGradient, "batch_size", 0, "whole number of at least 1"),
+        (StochasticGradient, "epochs", 2.5, "whole number of at least 1"),
+        (StochasticGradient, "patience", 0, "whole number of at least 1"),
+        (StochasticGradient, "validation_fraction", 1.0, "between 0 and 1"),
+        (StochasticGradient, "progress", 1, "True or False"),
     ],
 )
 def test_solvers(solver, argument, value, remedy):

@@ -181,6 +181,7 @@ def test_the_accuracy_asked_for_by_all_that_follow_a_pilot(width, time):
     for rtol in (1e-1, 1e-2, 1e-3):
         trained, report = fit(rtol)
         assert worst(trained, fine) <= rtol
+        assert report.error is not None
         assert report.error <= rtol / 2
 
 

@@ -29,6 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::rndlib.heads.HeadsWarning")
 FLOW = GradientFlow(time=0.1, rtol=0.1)
 NET = MLP(3, width=32)
 ALL = (DeepEnsemble, BayesianEnsemble, RND, BayesianRND)
+ENSEMBLES = (DeepEnsemble, BayesianEnsemble)
 REGRESSORS = (DeepEnsemble, BayesianEnsemble, BayesianRND)
 RNG = np.random.default_rng(0)
 X, X_TEST = RNG.standard_normal((12, 3)), RNG.standard_normal((5, 3))
@@ -60,7 +61,8 @@ def expected_failures(estimator):
 def quick(kind):
     """Models without a hidden layer, linear in their parameters: gradient flow takes them to any time in one step,
     whatever the scale of the data, some of which lies around 100. What the checks look at is the same at any depth."""
-    return kind(partial(MLP, depth=1), 2, backend="torch", solver=GradientFlow(time=1.0))
+    size: dict[str, Any] = {"members": 2} if kind in ENSEMBLES else {"heads": 1, "bodies": 2}
+    return kind(partial(MLP, depth=1), **size, backend="torch", solver=GradientFlow(time=1.0))
 
 
 @pytest.mark.torch
@@ -218,7 +220,7 @@ def test_what_needs_no_training_needs_no_network():
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_pickles_and_other_processes(kind, tmp_path):
+def test_pickles_and_memory_maps(kind, tmp_path):
     model = fitted(kind)
     np.testing.assert_array_equal(values(pickle.loads(pickle.dumps(model))), values(model))
     joblib.dump(model, tmp_path / "model.joblib")

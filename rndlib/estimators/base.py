@@ -11,7 +11,7 @@ from rndlib.estimators import columns
 from rndlib.estimators.protocol import Parameterised
 from rndlib.estimators.unfitted import not_fitted
 from rndlib.network import MLP
-from rndlib.solvers import GradientDescent, GradientFlow, Report, Solver
+from rndlib.solvers import GradientFlow, Report, Solver
 from rndlib.training import Targets, Trained
 from rndlib.weights import Params, Role, draw_directions
 
@@ -55,8 +55,11 @@ class Estimator(Parameterised):
             raise ValueError(
                 f"net = {self.net!r}: give an rndlib.MLP, a function of the number of columns that makes one, or None"
             )
-        if self.solver is not None and not isinstance(self.solver, GradientFlow | GradientDescent):
-            raise ValueError(f"solver = {self.solver!r}: give rndlib.GradientFlow(...) or rndlib.GradientDescent(...)")
+        if self.solver is not None and not isinstance(self.solver, Solver):
+            raise ValueError(
+                f"solver = {self.solver!r}: give rndlib.GradientFlow(...), GradientDescent(...) or "
+                "StochasticGradient(...)"
+            )
         checks.whole("seed", self.seed, at_least=0)
         checks.choice("backend", self.backend, backends.BACKENDS)
         checks.choice("dtype", self.dtype, ("float32", "float64"))

@@ -98,7 +98,8 @@ class DeepEnsemble(_Ensemble):
     members: number of networks, >= 1.
     seed: >= 0; the same seed gives the same initial weights on every backend.
     backend: "jax", "torch", or "torch:cuda" for PyTorch on a GPU.
-    solver: `GradientFlow` (the default, to convergence) or `GradientDescent`.
+    solver: `GradientFlow` (the default, to convergence), `GradientDescent`, or `StochasticGradient` for more points
+        than a few thousand.
     dtype: "float64" or "float32", the precision in which trained functions are evaluated. Training is in float64;
         float32 changes a function by a few parts in a million.
 

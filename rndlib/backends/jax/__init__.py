@@ -4,6 +4,8 @@ Arrays go in and come out as NumPy arrays with the bodies on the leading axis. T
 tangents are evaluated in the precision asked for. Nothing here changes jax's configuration.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +20,8 @@ from rndlib.backends.jax.precision import in_float64
 from rndlib.backends.jax.programs import WIDE, program
 from rndlib.backends.sizes import block_size as block_size
 from rndlib.network import MLP
-from rndlib.solvers import GradientDescent, Pilot, Report, Solver
+from rndlib.solvers import GradientDescent, GradientFlow, Pilot, Report, StochasticGradient
+from rndlib.stochastic import Draws, descend
 from rndlib.weights import Directions, Params
 
 CHUNK_BYTES = 2**20
@@ -66,7 +69,7 @@ def train(
     params: Params,
     X: Float[np.ndarray, "n d"],
     targets: Float[np.ndarray, "bodies heads n"],
-    solver: Solver,
+    solver: GradientFlow | GradientDescent,
     spectrum: tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n n"]],
     noise_std: float = 0.0,
     offsets: Float[np.ndarray, "bodies n heads"] | None = None,
@@ -97,6 +100,37 @@ def train(
             net, solver, start, jnp.asarray(xi), jnp.asarray(X), jnp.asarray(y), noise_std, basis, pilot
         )
     return jax.tree.map(np.asarray, trained), report
+
+
+@in_float64
+def train_in_batches(
+    net: MLP,
+    params: Params,
+    X: Float[np.ndarray, "n d"],
+    targets: Float[np.ndarray, "bodies heads n"],
+    solver: StochasticGradient,
+    draws: Draws,
+    noise_std: float,
+    tick: Callable[[], None],
+) -> tuple[Params, Report]:
+    """Parameters of every body after training by minibatches (`rndlib.stochastic`), and a report.
+
+    `draws` decides the order of the points; `tick` is called after every epoch.
+
+    Raises
+    ------
+    ImportError: optax is not installed.
+    DivergenceError: the loss left the finite numbers, or ended above where it began.
+    """
+    try:
+        from rndlib.backends.jax.stochastic import block
+    except ModuleNotFoundError as error:  # optax is needed for nothing else
+        raise ImportError(f"StochasticGradient on JAX needs {error.name}: pip install 'rndlib[jax]'") from error
+
+    start, points = jax.tree.map(jnp.asarray, params), jnp.asarray(X)
+    y = jnp.asarray(np.swapaxes(targets, 1, 2))
+    bodies = block(net, solver, start, points, y, noise_std, lambda params, X: functions(net, params, X, "float64"))
+    return descend(bodies, solver, draws, X, targets, tick)
 
 
 @in_float64

@@ -5,6 +5,8 @@ tangents are evaluated in the precision asked for. Everything runs on `device` a
 PyTorch's own settings: its default device is one a thread, and a fit has several.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,10 @@ from rndlib.backends.torch.descent import gradient_descent
 from rndlib.backends.torch.exponential import Spectrum
 from rndlib.backends.torch.flow import gradient_flow
 from rndlib.backends.torch.linearise import apply, body_tangent, kernel_matrix, linearise
+from rndlib.backends.torch.stochastic import block
 from rndlib.network import MLP
-from rndlib.solvers import GradientDescent, Pilot, Report, Solver
+from rndlib.solvers import GradientDescent, GradientFlow, Pilot, Report, StochasticGradient
+from rndlib.stochastic import Draws, descend
 from rndlib.weights import Directions, Params
 
 CHUNK_BYTES = 2**20
@@ -87,7 +91,7 @@ def train(
     params: Params,
     X: Float[np.ndarray, "n d"],
     targets: Float[np.ndarray, "bodies heads n"],
-    solver: Solver,
+    solver: GradientFlow | GradientDescent,
     spectrum: tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n n"]],
     noise_std: float = 0.0,
     offsets: Float[np.ndarray, "bodies n heads"] | None = None,
@@ -115,6 +119,32 @@ def train(
         basis = Spectrum(*_tensors(spectrum, "float64", device))
         trained, report = gradient_flow(net, solver, start, xi, points, y, noise_std, basis, pilot)
     return tree_map(lambda a: a.cpu().numpy(), trained), report
+
+
+@torch.no_grad()
+def train_in_batches(
+    net: MLP,
+    params: Params,
+    X: Float[np.ndarray, "n d"],
+    targets: Float[np.ndarray, "bodies heads n"],
+    solver: StochasticGradient,
+    draws: Draws,
+    noise_std: float,
+    tick: Callable[[], None],
+    device: str = "cpu",
+) -> tuple[Params, Report]:
+    """Parameters of every body after training by minibatches (`rndlib.stochastic`), and a report.
+
+    `draws` decides the order of the points; `tick` is called after every epoch.
+
+    Raises
+    ------
+    DivergenceError: the loss left the finite numbers, or ended above where it began.
+    """
+    start, points, y = _tensors((params, X, np.swapaxes(targets, 1, 2)), "float64", device)
+    evaluate = partial(functions, net, dtype="float64", device=device)
+    bodies = block(net, solver, start, points, y, noise_std, lambda params, X: evaluate(params, X))
+    return descend(bodies, solver, draws, X, targets, tick)
 
 
 def _tensors(arrays: Any, dtype: str, device: str) -> Any:

@@ -63,10 +63,10 @@ def body_tangent(net: MLP, params: Params, directions: Params, X: Float[Tensor, 
     return (net.sigma_w / sqrt(w.shape[1]) * dx) @ w.mT
 
 
-def linearise(net: MLP, params: Bodies, X: Float[Tensor, "n d"]) -> Linear:
-    """The networks on X and their tangents there."""
+def linearise(net: MLP, params: Bodies, X: Float[Tensor, "*stack n d"]) -> Linear:
+    """The networks on X, the same for all bodies or one for each, and their tangents there."""
     inputs, preactivations, slopes, grams = [], [], [], []
-    x = X.expand(len(params[0][0]), *X.shape)
+    x = X.expand(len(params[0][0]), *X.shape[-2:])
     for layer, (w, b) in enumerate(params, start=1):
         scale = net.sigma_w / sqrt(w.shape[-1])
         inputs.append(scale * x)
