@@ -120,7 +120,7 @@ def test_a_batch_killed_at_any_moment_and_resumed_is_as_if_never_killed(place):
     while kills < 20 and not ended:
         started = small.start(place, "batch", "grid.yaml", "--jobs", "2")
         try:
-            started.communicate(timeout=moments.uniform(0, 0.4) * length)
+            started.communicate(timeout=moments.uniform(0, 0.2) * length)
             ended = True
         except subprocess.TimeoutExpired:
             started.kill()

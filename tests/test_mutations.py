@@ -46,8 +46,8 @@ MISTAKES = [
     Mistake(
         "kappa-dot of the layer above",
         "kernels.py",
-        "        kappa, kdot = _next_layer(net, q1[layer], q2[layer], kappa)\n",
-        "        kappa, _ = _next_layer(net, q1[layer], q2[layer], kappa)\n"
+        "        kappa, kdot = _next_layer(net, q1[layer], q2[layer], kappa, cheap[layer] if cheap else None)\n",
+        "        kappa, _ = _next_layer(net, q1[layer], q2[layer], kappa, cheap[layer] if cheap else None)\n"
         "        _, kdot = _next_layer(net, q1[layer + 1], q2[layer + 1], kappa)\n",
         KERNELS,
         "P2 P2-slope",
@@ -73,16 +73,16 @@ MISTAKES = [
     Mistake(
         "the Bayesian target is taken at its own psi",
         "estimators/base.py",
-        "return backend.tangents(self.net, start, draw_directions(self.net, self.seed, bodies, None), X, dtype)",
-        "psi = draw_directions(self.net, self.seed, bodies, None)\n"
-        "            return backend.tangents(self.net, [*psi, start[-1]], psi, X, dtype)",
+        "return backend.tangents(net, start, draw_directions(net, self.seed, bodies, None), X, dtype)",
+        "psi = draw_directions(net, self.seed, bodies, None)\n"
+        "            return backend.tangents(net, [*psi, start[-1]], psi, X, dtype)",
         TARGET,
         "B1 B2 B3",
     ),
     Mistake(
         "psi is the predictor's own parameters",
         "estimators/base.py",
-        "draw_directions(self.net, self.seed, bodies, None), X",
+        "draw_directions(net, self.seed, bodies, None), X",
         "start[:-1], X",
         TARGET,
         "B1 B2 B3",
@@ -146,7 +146,7 @@ MISTAKES = [
     ),
     Mistake(
         "flow stops half way",
-        "backends/jax/flow.py",
+        "flow.py",
         "largest), solver.time)",
         "largest), 0.5 * solver.time)",
         KERNELS,
