@@ -37,6 +37,20 @@ def made(tmp_path_factory):
 FILES = ["01_judge.ipynb", "SHA256SUMS", "claims.json", "fig1.png", "run.json"]
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the state of a process is read from /proc")
+def test_what_a_process_left_that_nobody_has_asked_about_goes_with_the_next_run(place):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # It has ended, and keeps its number.
+    left = place / "results" / f".{small.NAME}.{ended.pid}.partial"
+    running = place / "results" / f".{small.NAME}.{os.getppid()}.partial"
+    for folder in (left, running):
+        folder.mkdir(parents=True)
+    assert small.call(place, "run", "01")[0] == 0
+    assert not left.exists()
+    assert running.exists()
+    ended.wait()
+
+
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("damage", ["cut", "empty", "edited", "gone"])
 def test_a_damaged_file_is_found(made, tmp_path, name, damage):
