@@ -1,12 +1,13 @@
 """Independent pieces of work, a few at a time: one thread a core, results in order."""
 
-import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
+
+from rndlib import cores
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -43,14 +44,10 @@ def parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[
         _here.busy = True
         return function(item)
 
-    with ThreadPoolExecutor(_cores()) as pool:
+    with ThreadPoolExecutor(len(cores.usable())) as pool:
         futures = [pool.submit(occupied, item) for item in items]
         try:
             return [future.result() for future in futures]
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -88,8 +88,7 @@ def train(
     results = parallel(one, blocks[:first])
     pilot = reduce(or_, (report for _, report in results)).pilot
     results += parallel(lambda block: one(block, pilot), blocks[first:])
-    report = reduce(or_, (report for _, report in results))
-    return Trained(bodies, [(block, params) for block, (params, _) in zip(blocks, results, strict=True)], report)
+    return _joined(bodies, blocks, results)
 
 
 def _by_minibatches(
@@ -118,6 +117,10 @@ def _by_minibatches(
             return backend.train_in_batches(net, start, X, y, solver, Draws(seed, role, block), noise_std, tick)
 
         results = parallel(one, blocks)
+    return _joined(bodies, blocks, results)
+
+
+def _joined(bodies: int, blocks: list[list[int]], results: list[tuple[Params, Report]]) -> Trained:
     report = reduce(or_, (report for _, report in results))
     return Trained(bodies, [(block, params) for block, (params, _) in zip(blocks, results, strict=True)], report)
 

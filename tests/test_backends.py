@@ -13,7 +13,7 @@ from rndlib import (
     DeepEnsemble,
     GradientDescent,
     GradientFlow,
-    blocks,
+    cores,
     flow,
     initial,
 )
@@ -171,9 +171,9 @@ def test_threads_change_nothing(monkeypatch):
     def fit():
         return DeepEnsemble(NET, 12, backend="torch", solver=SOLVERS[1]).fit(X, Y).functions(X_TEST)
 
-    monkeypatch.setattr(blocks, "_cores", lambda: 4)
+    monkeypatch.setattr(cores, "usable", lambda: [0, 1, 2, 3])
     threads = fit()
-    monkeypatch.setattr(blocks, "_cores", lambda: 1)
+    monkeypatch.setattr(cores, "usable", lambda: [0])
     np.testing.assert_allclose(threads, fit(), rtol=1e-12)
 
 

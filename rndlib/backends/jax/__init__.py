@@ -5,6 +5,7 @@ tangents are evaluated in the precision asked for. Nothing here changes jax's co
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -129,7 +130,7 @@ def train_in_batches(
 
     start, points = jax.tree.map(jnp.asarray, params), jnp.asarray(X)
     y = jnp.asarray(np.swapaxes(targets, 1, 2))
-    bodies = block(net, solver, start, points, y, noise_std, lambda params, X: functions(net, params, X, "float64"))
+    bodies = block(net, solver, start, points, y, noise_std, partial(functions, net, dtype="float64"))
     return descend(bodies, solver, draws, X, targets, tick)
 
 

@@ -143,7 +143,7 @@ def train_in_batches(
     """
     start, points, y = _tensors((params, X, np.swapaxes(targets, 1, 2)), "float64", device)
     evaluate = partial(functions, net, dtype="float64", device=device)
-    bodies = block(net, solver, start, points, y, noise_std, lambda params, X: evaluate(params, X))
+    bodies = block(net, solver, start, points, y, noise_std, evaluate)
     return descend(bodies, solver, draws, X, targets, tick)
 
 
