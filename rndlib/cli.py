@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -204,9 +204,7 @@ def _seconds(text: str) -> float:
 
 
 def _too_long(number: int, frame: object) -> NoReturn:
-    logging.disable()
-    print("rndlib: took longer than its time limit, and was stopped", file=sys.stderr)
-    sys.exit(TOO_LONG)
+    _leave("took longer than its time limit, and was stopped", TOO_LONG)
 
 
 def _end_with_stdin() -> None:
@@ -216,8 +214,16 @@ def _end_with_stdin() -> None:
 
 
 def _stop(number: int, frame: object) -> NoReturn:
+    _leave("stopped", 128 + number)
+
+
+def _leave(why: str, code: int) -> NoReturn:
+    """End from within a signal handler."""
     # As an exception, so that the kernel is ended and the temporary folder removed on the way out; quietly, since
     # what the kernel's client reports of a kernel that ends within a cell says nothing new.
     logging.disable()
-    print("rndlib: stopped", file=sys.stderr)
-    sys.exit(128 + number)
+    # Who reads this may be gone, as a batch that was killed. That error would take the place of the exit, and code that
+    # was interrupted here and takes errors lightly would go on.
+    with suppress(OSError):
+        print(f"rndlib: {why}", file=sys.stderr)
+    sys.exit(code)

@@ -23,7 +23,7 @@ width: int = 64  # units; the claim is that they are at most 100
 rate: float = 1e-3  # step size
 seed: int = 0  # of the numbers
 pause: float = 0.0  # seconds between start and end
-mode: str = ""  # how to fail: raise, die, hang, fill
+mode: str = ""  # how to fail: raise, die, hang, careless, fill
 """
 # Keeps a record of what was begun and ended, outside of its results.
 JUDGE = """\
@@ -43,6 +43,11 @@ if mode == "hang":
     child = subprocess.Popen(["sleep", "600"])
     Path({log!r}).with_name("child").write_text(str(child.pid))
     time.sleep(600)
+if mode == "careless":
+    try:
+        time.sleep(600)
+    except OSError:
+        pass
 if mode == "fill":
     from rndlib import output
     output.write(folder / "large.bin", bytes(3_000_000))  # Leaves the disk as it was, where there is too little room.

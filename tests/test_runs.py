@@ -227,6 +227,25 @@ def test_a_tied_run_ends_when_its_stdin_closes(place):
     assert process.returncode == 128 + signal.SIGTERM
 
 
+def test_a_tied_run_ends_though_nobody_reads_what_it_says_last(place):
+    # As where a batch was killed. The cell takes an error in place of the exit lightly, as code in it may.
+    process = subprocess.Popen(
+        [*small.command(kernels=False), "run", "01", "-p", "mode", "careless", "--once", "--tied"],
+        cwd=place,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    small.until(lambda: small.begun(place), process)
+    process.stdout.close()
+    process.stdin.close()
+    assert process.wait(timeout=60) != 0
+    assert not any(line.startswith("ended") for line in small.begun(place))
+    assert list((place / "results").iterdir()) == []
+
+
 def test_a_disk_that_fills_up_at_any_write_leaves_no_result(place, monkeypatch, tmp_path):
     # Each result is waited for on the disk, file by file: the n-th such wait fails, as on a full disk, for every n.
     program = """
