@@ -78,16 +78,17 @@ class Picture:
 
 def save(fig: _Figure, name: str) -> Picture:
     """Write `name.png` and `name.pdf` into this run's folder (see `rndlib.output`), if there is one, and show it."""
+    with style():
+        fig.draw_without_rendering()
+    # Where everything goes has been found out now. With an engine, even an idle one, each format would be drawn twice.
+    layout = fig.get_layout_engine()
+    fig.set_layout_engine(None)
     picture = Picture(name, _drawn(fig, "png"))
     folder = output.folder()
     if folder is not None:
-        # Where everything goes has just been found out, and takes half the time of drawing.
-        layout = fig.get_layout_engine()
-        fig.set_layout_engine("none")
-        pdf = _drawn(fig, "pdf")
-        fig.set_layout_engine(layout)
         output.write(folder / f"{name}.png", picture.png)
-        output.write(folder / f"{name}.pdf", pdf)
+        output.write(folder / f"{name}.pdf", _drawn(fig, "pdf"))
+    fig.set_layout_engine(layout)
     return picture
 
 
