@@ -13,6 +13,7 @@ import json
 import multiprocessing
 import os
 import sys
+import threading
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -122,7 +123,17 @@ def main(study: Study) -> None:
 
 
 def _one_core(slots: Any) -> None:
+    """What each process of the pool does first."""
     cores.pin(slots.get())
+    threading.Thread(target=_end_with_the_study, daemon=True).start()
+
+
+def _end_with_the_study() -> None:
+    # A pool whose parent is killed would go through all that it was given, and nobody would record it.
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 if __name__ == "__main__":

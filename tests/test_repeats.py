@@ -1,12 +1,16 @@
 """The ledger over many seeds: the scripts that repeat it, hold a run against the stored one, and report both."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import ledgers
 import moved
 import pytest
 import repeats
+import small
 
 from rndlib import ledger, notebooks, runs, studies
 from rndlib.claims import CLAIMS, Finding
@@ -71,6 +75,32 @@ def test_the_source_changes_with_library_notebook_and_profile():
     name, other = NAMES[:2]
     assert repeats.source(name, "calibrate") == repeats.source(name, "calibrate")
     assert len({repeats.source(n, profile) for n in (name, other) for profile in ("calibrate", "paper")}) == 4
+
+
+POOL = """\
+import multiprocessing, os, time
+from concurrent.futures import ProcessPoolExecutor
+import repeats
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    slots = context.Queue()
+    slots.put(repeats.cores.usable()[:1])
+    with ProcessPoolExecutor(1, context, repeats._one_core, (slots,)) as pool:
+        print(pool.submit(os.getpid).result(), flush=True)
+        pool.submit(time.sleep, 600).result()
+"""
+
+
+def test_a_study_that_is_killed_takes_its_processes_along(tmp_path):
+    script = tmp_path / "pool.py"
+    script.write_text(POOL)
+    environment = {**os.environ, "PYTHONPATH": str(repeats.ROOT / "ci")}
+    with subprocess.Popen([sys.executable, script], env=environment, stdout=subprocess.PIPE, text=True) as study:
+        assert study.stdout is not None
+        worker = int(study.stdout.readline())
+        assert small.alive(worker)
+        study.kill()
+        small.until(lambda: not small.alive(worker))
 
 
 def test_the_report_has_both_studies(tmp_path):
