@@ -4,6 +4,7 @@ The only module that imports papermill and Jupyter; the rest of the command line
 """
 
 import errno
+import logging
 import os
 import re
 import resource
@@ -76,6 +77,8 @@ def execute(
         def _encrypted(self) -> str:
             return "auto"  # Without, the kernel warns on stderr that other users of the machine could listen in.
 
+    # It reads the parameters by a pattern of its own, and warns of lines that this does not know. They are checked already.
+    logging.getLogger("papermill").setLevel(logging.ERROR)
     # Only these, so that a notebook run as it is written gets no extra cell.
     changed = {p.name: values[p.name] for p in notebook.parameters if values[p.name] != p.default}
     options: dict[str, Any] = {

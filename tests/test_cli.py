@@ -21,7 +21,7 @@ pytestmark = pytest.mark.tools
 PARAMETERS = """\
 width: int = 64  # units
 rate: float = 1e-3  # step size
-widths: list[int] = [1, 2]  # one network each
+widths: list[int] = [1, 2]  # one network each, for k = 1, 2
 """
 # Judges width against 100, and keeps a figure; what it prints is for the tests to find in the executed notebook.
 JUDGE = """\
