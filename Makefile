@@ -6,7 +6,7 @@ JOBS ?= $(if $(filter smoke,$(PROFILE)),2,1)
 NOTEBOOKS = $(sort $(basename $(notdir $(wildcard notebooks/*.ipynb))))
 BIN = .venv/bin
 
-.PHONY: reproduce store calibrate seeds test environment environments
+.PHONY: reproduce store calibrate seeds test lint units notebooks newest environment environments
 
 # Every notebook runs, whatever the one before it said; the exit code is 0 only if all ran and every claim holds.
 reproduce: environment
@@ -27,17 +27,28 @@ calibrate: environment
 seeds: environment
 	$(BIN)/python ci/repeats.py other_seeds
 
+# Two parts at a time, as each leaves cores idle; what a part says is shown when it has ended, where make can do that.
 test: environments
+	@echo "lint, units, notebooks and newest, two at a time"
+	@$(MAKE) --no-print-directory --jobs 2 --keep-going $(if $(filter output-sync,$(.FEATURES)),--output-sync) lint units notebooks newest
+
+lint:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
+
+units:
 	$(BIN)/pytest
+
+notebooks:
 	@rm -rf results/.again
 	@for name in $(NOTEBOOKS); do \
 	  mkdir -p results/.again/$$name && RNDLIB_OUTPUT=$(CURDIR)/results/.again/$$name \
 	  $(BIN)/pytest --nbval --nbval-current-env notebooks/$$name.ipynb || exit 1; \
 	done
 	$(BIN)/python ci/moved.py results/.again
+
+newest:
 	.venv-newest/bin/pytest -m "not tools and not neural_tangents and not torch"
 
 environment:

@@ -77,7 +77,7 @@ def execute(
         def _encrypted(self) -> str:
             return "auto"  # Without, the kernel warns on stderr that other users of the machine could listen in.
 
-    # It reads the parameters by a pattern of its own, and warns of lines that this does not know. They are checked already.
+    # It has a pattern of its own for parameters, and warns of lines that this does not fit. They are checked already.
     logging.getLogger("papermill").setLevel(logging.ERROR)
     # Only these, so that a notebook run as it is written gets no extra cell.
     changed = {p.name: values[p.name] for p in notebook.parameters if values[p.name] != p.default}

@@ -235,6 +235,7 @@ def test_a_tied_run_ends_though_nobody_reads_what_it_says_last(place):
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
+        text=True,
     )
     assert process.stdin is not None
     assert process.stdout is not None
