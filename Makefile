@@ -44,4 +44,4 @@ environment:
 	@ci/bootstrap .venv
 
 environments:
-	@ci/bootstrap .venv .venv-newest
+	@ci/bootstrap .venv .venv-newest .venv-workflow

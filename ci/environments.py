@@ -15,15 +15,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PINS = ROOT / "ci" / "pins.txt"
-EXTRAS = {".venv": "dev", ".venv-newest": "figures,jax,test"}
+# Snakemake has one of its own, as it needs versions of packages that the others do not have.
+EXTRAS = {".venv": "dev", ".venv-newest": "figures,jax,test", ".venv-workflow": "workflow"}
 
 
 def pins(environment: str) -> dict[str, str]:
-    """Package name to pinned version in `.venv` or `.venv-newest`."""
+    """Package name to pinned version in `.venv`, `.venv-newest` or `.venv-workflow`."""
     text = PINS.read_text(encoding="utf-8")
     lines = re.findall(r"^([\w-]+)==(\S+)$", text, flags=re.MULTILINE)
-    newest = re.findall(r"^# newest: ([\w-]+)==(\S+)$", text, flags=re.MULTILINE)
-    return dict(lines + newest) if environment == ".venv-newest" else dict(lines)
+    kind = environment.removeprefix(".venv").removeprefix("-") or "none"
+    own = re.findall(rf"^# {kind}: ([\w-]+)==(\S+)$", text, flags=re.MULTILINE)
+    return dict(lines + own)
 
 
 def stamp(environment: str) -> str:
@@ -56,8 +58,9 @@ def set_up(environment: str) -> None:
     constraints.write_text("".join(f"{name}=={pin}\n" for name, pin in pins(environment).items()), encoding="utf-8")
     pip = [str(place / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet", "--quiet"]
     constrained = ["--constraint", str(constraints)]
-    # The build backend first, and no build isolation: an isolated build would take whichever backend is newest.
-    run([*pip, "install", *constrained, "flit_core"])
+    # What builds rndlib, and what builds those that come as source, first, and no build isolation: an isolated build
+    # would take whichever version is newest.
+    run([*pip, "install", *constrained, "flit_core", "setuptools"])
     run([*pip, "install", *constrained, "--no-build-isolation", "--editable", f".[{EXTRAS[environment]}]"])
     run([*pip, "check"])
     if environment == ".venv":

@@ -10,6 +10,7 @@ import argparse
 import json
 import logging
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import rndlib.batch
-from rndlib import ledger, locks, notebooks, output, reports, runs
+from rndlib import cores, ledger, locks, notebooks, output, reports, runs
 from rndlib.codes import BUSY, KERNEL_DIED, TOO_LONG, UNWRITABLE
 from rndlib.parameters import UsageError
 
@@ -79,6 +80,9 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="only if DIR does not have this result already: of the same notebook, parameters, library and versions",
     )
+    running.add_argument(
+        "--threads", type=_count, metavar="N", help="compute with so many, on which the last bits of numbers depend"
+    )
     # As a batch starts its runs: it holds the lock on DIR, and they end when it does and their stdin closes.
     running.add_argument("--tied", action="store_true", help=argparse.SUPPRESS)
     running.set_defaults(command=_run)
@@ -97,6 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     batching.add_argument(
         "--commands", action="store_true", help="run nothing, and print the command of each cell, for a scheduler"
     )
+    batching.add_argument("--json", action="store_true", help="the commands as a list of objects")
     batching.add_argument("--results", type=Path, metavar="DIR", help="folder of the batch (batches/GRID)")
     batching.set_defaults(command=_batch)
 
@@ -133,6 +138,8 @@ def _run(asked: argparse.Namespace) -> int:
         from rndlib.execution import KernelDied, NotebookFailed
     except ImportError as error:
         raise UsageError(f"running notebooks needs {error.name}: pip install 'rndlib[notebooks]'") from error
+    if asked.threads:
+        os.environ.update(dict.fromkeys(cores.THREADS, str(asked.threads)))  # For the kernel.
     if asked.tied:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
     if asked.timeout:
@@ -162,8 +169,12 @@ def _batch(asked: argparse.Namespace) -> int:
     except ImportError as error:
         raise UsageError(f"batches need {error.name}: pip install 'rndlib[notebooks]'") from error
     folder = asked.results or Path("batches") / asked.grid.stem
+    if asked.json and not asked.commands:
+        raise UsageError("--json says how --commands prints: give both")
     if asked.commands:
-        print(batch.commands(asked.grid, folder, asked.timeout))
+        jobs = batch.jobs(asked.grid, folder, asked.timeout)
+        lines = (shlex.join(["rndlib", *job["command"]]) for job in jobs)
+        print(json.dumps(jobs, indent=1) if asked.json else "\n".join(lines))
         return 0
     return 0 if batch.run(asked.grid, folder, asked.jobs, asked.timeout) else 1
 
@@ -193,7 +204,7 @@ def _settled(results: Sequence[runs.Result]) -> int:
 
 def _count(text: str) -> int:
     if int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of cells: give 1 or more")
+        raise argparse.ArgumentTypeError(f"{text} is too few: give 1 or more")
     return int(text)
 
 
