@@ -15,6 +15,7 @@ from matplotlib.patches import Rectangle
 from rndlib.batch import batch, grid, heatmaps, pool, process, report
 from rndlib.batch.cell import Failure, Outcome
 from rndlib.figures.grids import Shares, verdicts_over
+from rndlib.runs import Result
 
 pytestmark = pytest.mark.tools
 
@@ -77,18 +78,22 @@ def test_the_page_shows_verdicts_failures_and_machines(place, monkeypatch):
     assert not report.holds([first, Outcome(second.cell, second.place, failure)])
 
 
+def run_so(outcome, **fields):
+    """The outcome of another run."""
+    assert isinstance(outcome.found, Result)
+    return replace(outcome, found=replace(outcome.found, run=replace(outcome.found.run, **fields)))
+
+
 def test_the_page_sums_up_what_each_machine_did(place):
     made(place, product={"width": [1, 2]}, seeds=2)
     first, *others = outcomes(place)
     machines = [{"host": f"node{i}", "cpu": "c", "cores": 1, "memory_gib": 2.0, "gpu": []} for i in (1, 2)]
-    ran = [
-        replace(
-            end, found=replace(end.found, run=replace(end.found.run, hardware=where, seconds=20.0, peak_memory=peak))
-        )
-        for end, where, peak in zip(others, [machines[0], machines[1], machines[1]], [2**20, 2**21, 2**22], strict=True)
-    ]
     commit = {"commit": "abcdef0123456789", "changed": True}
-    ran[0] = replace(ran[0], found=replace(ran[0].found, run=replace(ran[0].found.run, checkout=commit)))
+    ran = [
+        run_so(others[0], hardware=machines[0], seconds=20.0, peak_memory=2**20, checkout=commit),
+        run_so(others[1], hardware=machines[1], seconds=20.0, peak_memory=2**21),
+        run_so(others[2], hardware=machines[1], seconds=20.0, peak_memory=2**22),
+    ]
     failure = Outcome(first.cell, first.place, Failure("key", "", "killed", "gone", "2026", 5.0, machines[1]))
     rows = [report._record(outcome, place / "out") for outcome in [failure, *ran]]
     one, two = report._machines(rows)
