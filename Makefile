@@ -55,4 +55,4 @@ environment:
 	@ci/bootstrap .venv
 
 environments:
-	@ci/bootstrap .venv .venv-newest
+	@ci/bootstrap .venv .venv-newest .venv-workflow

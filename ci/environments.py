@@ -8,6 +8,8 @@ Python, changed pins, an interrupted set-up) is made anew. Called by ci/bootstra
 import hashlib
 import json
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -15,15 +17,36 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PINS = ROOT / "ci" / "pins.txt"
-EXTRAS = {".venv": "dev", ".venv-newest": "figures,jax,test"}
+# Snakemake has one of its own, as it needs versions of packages that the others do not have.
+EXTRAS = {".venv": "dev", ".venv-newest": "figures,jax,test", ".venv-workflow": "workflow"}
+
+SPACE = 5  # GiB that must be free before `.venv` is made
+LEFT = 2**24  # bytes: a disk with less has filled up, which venv does not say
+FULL = "the disk is full: free some space, of which .venv takes 4 GB"
+# Words of an error to what to do about it. Of a pinned package of which it finds no version at all, pip says that there
+# are none or, under constraints, that it cannot be installed.
+REMEDIES = {
+    "No space left on device|Disk quota exceeded": FULL,
+    "Permission denied|Read-only file system": "this folder cannot be written: clone the project as the user who works "
+    "in it",
+    "NewConnectionError|NameResolutionError|Timeout|ProxyError|SSLError|Connection (refused|aborted)|versions: none|"
+    "Cannot install flit_core because": "pip cannot reach its index: look at the network and, behind a proxy or a "
+    "mirror, at the variables HTTPS_PROXY and PIP_INDEX_URL ('pip config list' shows what is set)",
+    "No matching distribution found": "the index has not the version that ci/pins.txt names for this machine: look "
+    "whether it is a mirror that lags behind",
+    "command '.*(cc|clang)' failed|[Uu]nable to find .*compiler": "a package has no wheel for this machine and no "
+    "compiler to build it with: install one (on Debian and Ubuntu, apt-get install build-essential), or take Linux on "
+    "x86-64, where all have wheels",
+}
 
 
 def pins(environment: str) -> dict[str, str]:
-    """Package name to pinned version in `.venv` or `.venv-newest`."""
+    """Package name to pinned version in `.venv`, `.venv-newest` or `.venv-workflow`."""
     text = PINS.read_text(encoding="utf-8")
     lines = re.findall(r"^([\w-]+)==(\S+)$", text, flags=re.MULTILINE)
-    newest = re.findall(r"^# newest: ([\w-]+)==(\S+)$", text, flags=re.MULTILINE)
-    return dict(lines + newest) if environment == ".venv-newest" else dict(lines)
+    kind = environment.removeprefix(".venv").removeprefix("-") or "none"
+    own = re.findall(rf"^# {kind}: ([\w-]+)==(\S+)$", text, flags=re.MULTILINE)
+    return dict(lines + own)
 
 
 def stamp(environment: str) -> str:
@@ -56,8 +79,9 @@ def set_up(environment: str) -> None:
     constraints.write_text("".join(f"{name}=={pin}\n" for name, pin in pins(environment).items()), encoding="utf-8")
     pip = [str(place / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet", "--quiet"]
     constrained = ["--constraint", str(constraints)]
-    # The build backend first, and no build isolation: an isolated build would take whichever backend is newest.
-    run([*pip, "install", *constrained, "flit_core"])
+    # What builds rndlib, and what builds those that come as source, first, and no build isolation: an isolated build
+    # would take whichever version is newest.
+    run([*pip, "install", *constrained, "flit_core", "setuptools"])
     run([*pip, "install", *constrained, "--no-build-isolation", "--editable", f".[{EXTRAS[environment]}]"])
     run([*pip, "check"])
     if environment == ".venv":
@@ -67,10 +91,35 @@ def set_up(environment: str) -> None:
 
 
 def run(command: list[str]) -> None:
-    """Run a command in the checkout, its output shown; stop with one line if it fails."""
-    status = subprocess.run(command, cwd=ROOT).returncode
-    if status != 0:
-        sys.exit(f"set-up stopped: '{' '.join(command)}' failed with exit code {status}; the next call starts anew")
+    """Run a command in the checkout, its output shown; stop with one line if it fails, which says why if it can."""
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, errors="replace")
+    said: list[str] = []
+    with process:
+        for line in process.stderr or ():
+            sys.stderr.write(line)
+            said.append(line)
+    if process.returncode != 0:
+        why = remedy("".join(said), shutil.disk_usage(ROOT).free)
+        sys.exit(
+            f"set-up stopped: {why}; the next call starts anew"
+            if why
+            else f"set-up stopped: '{shlex.join(command)}' failed with exit code {process.returncode}; the next call "
+            "starts anew"
+        )
+
+
+def remedy(said: str, free: int) -> str | None:
+    """What to do about a failure, by what pip said of it and the bytes that are free; None where that is not known."""
+    if free < LEFT:
+        return FULL
+    return next((what for words, what in REMEDIES.items() if re.search(words, said)), None)
+
+
+def check_space() -> None:
+    """Stop with one line where the disk has no room for the environments."""
+    free = shutil.disk_usage(ROOT).free / 2**30
+    if free < SPACE:
+        sys.exit(f"set-up stopped: {ROOT} has {free:.1f} GiB free, and needs {SPACE}: free some space, then call again")
 
 
 def up_to_date(environment: str) -> bool:
@@ -83,6 +132,8 @@ if __name__ == "__main__":
     try:
         for name in sys.argv[1:]:
             if not up_to_date(name):
+                if name == ".venv":
+                    check_space()
                 set_up(name)
     except KeyboardInterrupt:
         sys.exit("\nset-up interrupted; the next call starts anew")

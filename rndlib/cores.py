@@ -4,14 +4,14 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
-# Read by OpenMP, by the BLAS libraries and by numexpr when they are loaded. XLA has no such variable, and goes by the
-# cores that it is pinned to, as OpenMP does by default.
+# Read by OpenMP, by the BLAS libraries, by numexpr and by XLA when they are loaded.
 THREADS = [
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
     "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
+    "PJRT_NPROC",
 ]
 
 

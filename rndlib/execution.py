@@ -3,6 +3,7 @@
 The only module that imports papermill and Jupyter; the rest of the command line works without them.
 """
 
+import asyncio
 import errno
 import logging
 import os
@@ -25,6 +26,9 @@ with hidden("rfc3987_syntax"):
     from jupyter_client.manager import AsyncKernelManager
     from nbclient.exceptions import CellControlSignal, DeadKernelError
     from traitlets import default
+
+
+START = 60  # seconds until a kernel must have answered
 
 
 class NotebookFailed(RuntimeError):
@@ -57,32 +61,12 @@ def execute(
     NotebookFailed: a cell raised an error or took too long.
     OSError: the disk is full or cannot be written, as found here or by a cell.
     """
-
-    spec = KernelSpec(
-        argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
-        display_name="Python 3",
-        language="python",
-        env={output.VARIABLE: str(folder.resolve())},
-        metadata={"supported_encryption": ["curve"]},
-    )
-
-    class ThisPython(AsyncKernelManager):
-        """Starts this interpreter, whatever kernels are installed for the user or named in the notebook."""
-
-        @property
-        def kernel_spec(self) -> KernelSpec:
-            return spec
-
-        @default("transport_encryption")
-        def _encrypted(self) -> str:
-            return "auto"  # Without, the kernel warns on stderr that other users of the machine could listen in.
-
     # It has a pattern of its own for parameters, and warns of lines that this does not fit. They are checked already.
     logging.getLogger("papermill").setLevel(logging.ERROR)
     # Only these, so that a notebook run as it is written gets no extra cell.
     changed = {p.name: values[p.name] for p in notebook.parameters if values[p.name] != p.default}
     options: dict[str, Any] = {
-        "kernel_manager_class": ThisPython,
+        "kernel_manager_class": _manager(folder),
         "resources": {"metadata": {"path": str(notebook.path.parent)}},
         # A graceful shutdown interrupts the kernel first, which then reports the interrupt on stderr now and then.
         "shutdown_kernel": "immediate",
@@ -96,6 +80,7 @@ def execute(
             language="python",
             progress_bar=progress,
             execution_timeout=cell_timeout,
+            start_timeout=START,
             **options,
         )
     except DeadKernelError as error:
@@ -106,7 +91,55 @@ def execute(
     except (papermill.PapermillExecutionError, CellControlSignal, RuntimeError) as error:
         if number := _no_room(error):
             raise OSError(number, os.strerror(number), str(folder)) from error
-        raise NotebookFailed(f"{notebook.name} failed: {str(error).strip()}") from error
+        said = str(error).strip()
+        if said.startswith("Kernel didn't respond"):
+            said = f"its kernel did not answer within {START} s: look whether `rndlib doctor` starts one"
+        raise NotebookFailed(f"{notebook.name} failed: {said}") from error
+
+
+def try_kernel(patience: float) -> None:
+    """Start a kernel as a run does, and end it.
+
+    Raises
+    ------
+    RuntimeError: it did not answer within so many seconds, or ended.
+    OSError: it could not be started.
+    """
+
+    async def start() -> None:
+        manager = _manager(Path())()
+        await manager.start_kernel()
+        client = manager.client()
+        client.start_channels()
+        try:
+            await client.wait_for_ready(timeout=patience)
+        finally:
+            client.stop_channels()
+            await manager.shutdown_kernel(now=True)
+
+    asyncio.run(start())
+
+
+def _manager(folder: Path) -> type[AsyncKernelManager]:
+    """What starts this interpreter, whatever kernels are installed for the user or named in a notebook."""
+    spec = KernelSpec(
+        argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        display_name="Python 3",
+        language="python",
+        env={output.VARIABLE: str(folder.resolve())},
+        metadata={"supported_encryption": ["curve"]},
+    )
+
+    class ThisPython(AsyncKernelManager):
+        @property
+        def kernel_spec(self) -> KernelSpec:
+            return spec
+
+        @default("transport_encryption")
+        def _encrypted(self) -> str:
+            return "auto"  # Without, the kernel warns on stderr that other users of the machine could listen in.
+
+    return ThisPython
 
 
 def _no_room(error: BaseException) -> int | None:

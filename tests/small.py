@@ -115,6 +115,13 @@ can_mount = pytest.mark.skipif(
     reason="needs to mount a file system",
 )
 
+# A command in a network of its own, whose loopback is down.
+NETWORK = ["unshare", "--user", "--map-root-user", "--net"]
+can_have_a_network = pytest.mark.skipif(
+    shutil.which("unshare") is None or subprocess.run([*NETWORK, "true"], capture_output=True).returncode != 0,
+    reason="needs a network of its own",
+)
+
 
 def command(kernels: bool) -> list[str]:
     """The command line, with kernels or without."""

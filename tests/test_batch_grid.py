@@ -5,7 +5,7 @@ import json
 import pytest
 import small
 
-from rndlib import cli, notebooks, provenance
+from rndlib import arguments, notebooks, provenance
 from rndlib.batch import document, grid
 from rndlib.parameters import Parameter, UsageError
 
@@ -61,7 +61,7 @@ def test_the_command_of_a_cell_says_all_its_values(place):
     values = {"width": [-3, 64], "rate": [-1e-5, 0.1, 1e300, float("inf")], "mode": ["-x", "a b", "it's"]}
     product = json.dumps(values).replace("Infinity", ".inf")
     for cell in read(place, f"runs: [{{notebook: '01', profile: smoke, product: {product}, seeds: 2}}]"):
-        asked = cli._parser().parse_args(cell.command(place))
+        asked = arguments.parser().parse_args(cell.command(place))
         assert cell.notebook.settings(asked.profile, map(tuple, asked.overrides)) == cell.values
         assert (asked.name, asked.results, asked.once) == (cell.notebook.name, place, True)
 

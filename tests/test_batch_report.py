@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from dataclasses import replace
 from urllib.parse import unquote
 
 import numpy as np
@@ -14,6 +15,7 @@ from matplotlib.patches import Rectangle
 from rndlib.batch import batch, grid, heatmaps, pool, process, report
 from rndlib.batch.cell import Failure, Outcome
 from rndlib.figures.grids import Shares, verdicts_over
+from rndlib.runs import Result
 
 pytestmark = pytest.mark.tools
 
@@ -74,6 +76,35 @@ def test_the_page_shows_verdicts_failures_and_machines(place, monkeypatch):
     assert "&lt;b&gt;its kernel\ndied&lt;/b&gt; &amp; gone" in page
     assert "<b>" not in page
     assert not report.holds([first, Outcome(second.cell, second.place, failure)])
+
+
+def run_so(outcome, **fields):
+    """The outcome of another run."""
+    assert isinstance(outcome.found, Result)
+    return replace(outcome, found=replace(outcome.found, run=replace(outcome.found.run, **fields)))
+
+
+def test_the_page_sums_up_what_each_machine_did(place):
+    made(place, product={"width": [1, 2]}, seeds=2)
+    first, *others = outcomes(place)
+    machines = [{"host": f"node{i}", "cpu": "c", "cores": 1, "memory_gib": 2.0, "gpu": []} for i in (1, 2)]
+    commit = {"commit": "abcdef0123456789", "changed": True}
+    ran = [
+        run_so(others[0], hardware=machines[0], seconds=20.0, peak_memory=2**20, checkout=commit),
+        run_so(others[1], hardware=machines[1], seconds=20.0, peak_memory=2**21),
+        run_so(others[2], hardware=machines[1], seconds=20.0, peak_memory=2**22),
+    ]
+    failure = Outcome(first.cell, first.place, Failure("key", "", "killed", "gone", "2026", 5.0, machines[1]))
+    rows = [report._record(outcome, place / "out") for outcome in [failure, *ran]]
+    one, two = report._machines(rows)
+    assert [row["made"] for row in rows] == [2, 1, 2, 2]
+    assert (one["cells"], one["seconds"], one["peak_memory"]) == (1, 20, 2**20)
+    assert (two["cells"], two["seconds"], two["peak_memory"]) == (3, 45, 2**22)
+    assert report._versions([one, two]) == [{"versions": {"python": "3"}, "machines": [1, 2]}]
+    report.write("a title", [failure, *ran], place / "out")
+    page = (place / "out" / report.PAGE).read_text(encoding="utf-8")
+    assert "abcdef012345, with changes" in page
+    assert page.count("<td>node") == 2
 
 
 def test_a_heat_map_has_the_share_of_verdicts_and_the_median_over_seeds(place):

@@ -22,9 +22,11 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 in_venv = pytest.mark.skipif(Path(sys.prefix) != ROOT / ".venv", reason="about the environment that make sets up")
 
 
-def requirements():
-    """Everything that pyproject.toml asks for by name, with its extras."""
-    texts = [*PROJECT["dependencies"], *(text for extra in PROJECT["optional-dependencies"].values() for text in extra)]
+def requirements(environment=".venv"):
+    """What pyproject.toml asks for by name, with its extras: all that may share an environment with this one."""
+    apart = environments.EXTRAS[".venv-workflow"]
+    extras = {name for name in PROJECT["optional-dependencies"] if (name == apart) == (environment == ".venv-workflow")}
+    texts = [*PROJECT["dependencies"], *(text for name in extras for text in PROJECT["optional-dependencies"][name])]
     return {canonicalize_name(r.name): r for r in map(Requirement, texts) if r.name != "rndlib"}
 
 
@@ -33,10 +35,10 @@ def test_the_library_alone_needs_only_arrays():
     assert {"jax", "torch", "notebooks", "dev"} <= set(PROJECT["optional-dependencies"])
 
 
-@pytest.mark.parametrize("environment", [".venv", ".venv-newest"])
+@pytest.mark.parametrize("environment", environments.EXTRAS)
 def test_pins_are_exact_and_fit_the_bounds(environment):
     pins = environments.pins(environment)
-    for name, requirement in requirements().items():
+    for name, requirement in requirements(environment).items():
         assert requirement.specifier.contains(pins[name]), name
     lines = [line for line in environments.PINS.read_text(encoding="utf-8").splitlines() if line]
     assert all(line.startswith("#") or line.count("==") == 1 for line in lines)

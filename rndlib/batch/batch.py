@@ -1,8 +1,8 @@
 """A batch: read the grid, run what is missing, report."""
 
-import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rndlib import cores, locks
 from rndlib.batch import grid, pool, progress, report, session
@@ -42,15 +42,24 @@ def run(path: Path, folder: Path, jobs: int | None = None, timeout: float | None
     return report.holds(outcomes)
 
 
-def commands(path: Path, folder: Path, timeout: float | None = None) -> str:
-    """The command line of each cell, for a scheduler: run in any order, anywhere, `run` then finds every result.
+def jobs(path: Path, folder: Path, timeout: float | None = None) -> list[dict[str, Any]]:
+    """Each cell for a scheduler: run in any order, anywhere, `run` then finds every result.
+
+    Returns
+    -------
+    Objects with the keys `cell` (what tells it from the others), `command` (the arguments of `rndlib`), `result` (the
+    folder that the command makes, whole) and `timeout` (seconds, or None).
 
     Raises
     ------
     UsageError: the grid is wrong.
     """
-    places = ((cell, folder / pool.CELLS / cell.name) for cell in _cells(path, timeout))
-    return "\n".join(shlex.join(["rndlib", *cell.command(place)]) for cell, place in places)
+    return [_job(cell, folder / pool.CELLS / cell.name) for cell in _cells(path, timeout)]
+
+
+def _job(cell: Cell, place: Path) -> dict[str, Any]:
+    result = place / cell.notebook.name
+    return {"cell": cell.label, "command": cell.command(place), "result": str(result), "timeout": cell.timeout}
 
 
 def _cells(path: Path, timeout: float | None) -> list[Cell]:

@@ -27,8 +27,8 @@ def figures(outcomes: Sequence[Outcome]) -> Iterable[tuple[str, Figure]]:
             f"{claim}, at most {ledger.rounded(tolerance)}": _shares(outcomes, columns, rows, claim)
             for claim, tolerance in claims.items()
         }
-        labels = [str(json.loads(level)) for level in _levels(outcomes, columns)]
-        ordinate = None if rows is None else (rows, [str(json.loads(level)) for level in _levels(outcomes, rows)])
+        labels = [_text(level) for level in _levels(outcomes, columns)]
+        ordinate = None if rows is None else (rows, [_text(level) for level in _levels(outcomes, rows)])
         title = columns if rows is None else f"{rows} against {columns}"
         yield title, verdicts_over((columns, labels), ordinate, panels)
 
@@ -55,6 +55,10 @@ def _levels(outcomes: Iterable[Outcome], name: str) -> list[str]:
     if all(isinstance(value, int | float) for value in values.values()):
         return sorted(values, key=lambda level: values[level])
     return list(values)
+
+
+def _text(level: str) -> str:
+    return str(json.loads(level)) or "''"
 
 
 def _level(outcome: Outcome, name: str) -> str:

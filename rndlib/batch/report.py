@@ -43,15 +43,13 @@ def write(title: str, outcomes: Sequence[Outcome], folder: Path) -> Path:
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         groups.setdefault(outcome.cell.notebook.name, []).append(outcome)
-    machines: dict[str, int] = {}
-    for row in rows:
-        made = json.dumps([row["versions"], row["hardware"], row["checkout"]])
-        row["made"] = machines.setdefault(made, len(machines) + 1)
+    machines = _machines(rows)
     page = _template().render(
         title=title,
         rows=rows,
         groups=[_group(name, found, rows) for name, found in groups.items()],
-        machines=[json.loads(made) for made in machines],
+        machines=machines,
+        versions=_versions(machines),
         passed=sum(outcome.status == "PASS" for outcome in outcomes),
     )
     output.write(folder / PAGE, page.encode())
@@ -65,7 +63,7 @@ def _row(outcome: Outcome) -> list[str]:
         outcome.cell.profile,
         outcome.status,
         f"{outcome.seconds:.0f}",
-        "" if isinstance(outcome.found, Failure) else f"{outcome.found.run.peak_memory / 2**20:.0f} MiB",
+        _mebibytes(None if isinstance(outcome.found, Failure) else outcome.found.run.peak_memory),
         _clipped("; ".join(outcome.wrong), 100 if failed else 1000),
     ]
 
@@ -101,6 +99,7 @@ def _group(name: str, outcomes: list[Outcome], rows: list[dict[str, Any]]) -> di
 
     mine = [row for row in rows if row["notebook"] == name]
     for row in mine:
+        row["chosen"] = row["cell"].removeprefix(name).strip() or "as declared"
         row["by_claim"] = {verdict["id"]: verdict for verdict in row["verdicts"]}
     return {
         "name": name,
@@ -108,6 +107,38 @@ def _group(name: str, outcomes: list[Outcome], rows: list[dict[str, Any]]) -> di
         "claims": list({claim: None for row in mine for claim in row["by_claim"]}),
         "maps": [(title, base64.b64encode(fig._repr_png_()).decode()) for title, fig in heatmaps.figures(outcomes)],
     }
+
+
+def _machines(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each machine and state of the code with what its cells took together; rows get its number as `made`."""
+    found: list[dict[str, Any]] = []
+    # Failures last, as they do not tell the state of the code: they count with what ran on the same machine.
+    for row in sorted(rows, key=lambda row: row["versions"] is None):
+        made = {
+            name: row[name] for name in ("hardware", "checkout", "versions") if row["versions"] or name == "hardware"
+        }
+        machine = next((known for known in found if made.items() <= known.items()), None)
+        if machine is None:
+            machine = {"checkout": None, "versions": None, "cells": 0, "seconds": 0.0, "peak_memory": None, **made}
+            found.append(machine)
+        row["made"] = found.index(machine) + 1
+        machine["cells"] += 1
+        machine["seconds"] += row["seconds"]
+        machine["peak_memory"] = max(filter(None, (machine["peak_memory"], row["peak_memory"])), default=None)
+    return found
+
+
+def _versions(machines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each set of versions, with the numbers of the machines that had it; a failure does not tell its own."""
+    found: dict[str, list[int]] = {}
+    for number, machine in enumerate(machines, 1):
+        if machine["versions"]:
+            found.setdefault(json.dumps(machine["versions"]), []).append(number)
+    return [{"versions": json.loads(made), "machines": numbers} for made, numbers in found.items()]
+
+
+def _mebibytes(count: int | None) -> str:
+    return "" if count is None else f"{count / 2**20:.0f} MiB"
 
 
 def _template() -> jinja2.Template:
@@ -119,6 +150,7 @@ def _template() -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters["rounded"] = ledger.rounded
+    environment.filters["mebibytes"] = _mebibytes
     return environment.get_template("report.html.j2")
 
 
