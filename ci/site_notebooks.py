@@ -50,7 +50,8 @@ def page(path: Path, figures: Path) -> tuple[NotebookNode, dict[str, str], list[
         cell.outputs = [output for output in cell.outputs if "image/png" not in output.get("data", {})]
     if not claims:
         raise ValueError(f"{path} shows no verdict: end it with the ledger, and run it before it is stored")
-    cells.insert(1, new_markdown_cell(_about(name)))
+    title, _, rest = cells[0].source.partition("\n\n")
+    cells[0].source = f"{title}\n\n{_about(name)}\n\n{rest}"
     notebook.cells = cells
     # nbformat wants an id a cell; the same build gives the same ids.
     for index, cell in enumerate(cells):

@@ -126,7 +126,7 @@ def reference() -> dict[str, str]:
 @cache
 def targets() -> dict[str, str]:
     """What a docstring may call the documented names, to their full names: `RND`, `laws.posterior`, `rndlib.RND`."""
-    found = {}
+    found = {module: module for module in names()}
     for full in (f"{module}.{name}" for module, part in names().items() for name in part):
         parts = full.split(".")
         found |= {".".join(parts[start:]): full for start in range(len(parts))}

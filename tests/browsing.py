@@ -18,12 +18,12 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 FLAGS += ["--disable-component-update", "--disable-sync"]
 PHONE, DESK = {"width": 390, "height": 800}, {"width": 1280, "height": 900}
 
-# Elements of the page that reach beyond the window, and that nothing between them and the page lets scroll. Formulas
-# are looked at as a whole; what is there for screen readers only is out of sight.
+# Elements of the text that reach beyond the window, and that nothing within it lets scroll (a text that scrolls as a
+# whole overflows). Formulas are looked at as a whole; what is there for screen readers only is out of sight.
 _OVERFLOWING = """() => {
   const wide = e => e.getBoundingClientRect().right > innerWidth + 1 && e.getClientRects().length > 0;
   const scrolls = e => ['auto', 'scroll'].includes(getComputedStyle(e).overflowX);
-  const boxed = e => e && e !== document.body && (scrolls(e) || boxed(e.parentElement));
+  const boxed = e => !e.matches('article, main') && (scrolls(e) || boxed(e.parentElement));
   const all = [...document.querySelectorAll('article *, main *')];
   const seen = all.filter(e => !e.closest('mjx-assistive-mml') && !(e.closest('svg') && e.tagName !== 'svg'));
   const found = seen.filter(e => wide(e) && !boxed(e)).map(e => e.outerHTML.slice(0, 120));

@@ -68,6 +68,15 @@ def test_every_figure_leads_to_its_notebook_and_parameters(soup):
     assert fig1 == [f"notebooks/05_numerical_analysis.html#{label}" for label in ("figure-05-fig1", "parameters-05")]
 
 
+def test_every_notebook_can_be_downloaded_as_it_is_stored(site, soup):
+    for name in notebooks.names():
+        about = soup(f"notebooks/{name}.html").find("h1").find_next("p")
+        for link, suffix in zip(about.find_all("a", download=True), (".ipynb", ".py"), strict=True):
+            stored = notebooks.folder() / f"{name}{suffix}"
+            assert (site / "notebooks" / link["href"]).read_bytes() == stored.read_bytes()
+        assert "as stored" in about.get_text()
+
+
 def test_every_public_name_is_in_the_reference(soup):
     for module, names in site_pages.names().items():
         entries = {entry["id"]: entry for entry in soup(f"reference/{module}.html").find_all("dt", id=True)}

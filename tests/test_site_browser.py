@@ -74,6 +74,7 @@ PLANTED = {
     "image": ('<img alt="" src="missing.png">', lambda page: page.images),
     "formula": ('<span class="math">\\(x^2\\)</span>', lambda page: page.formulas),
     "overflow": ('<div style="width: 391px">x</div>', lambda page: page.overflow["light"]),
+    "scrolled": ('<p style="width: 999px">x</p>', lambda page: page.overflow["light"]),
     "clipped": (
         '<div style="overflow: hidden"><p style="width: 999px">x</p></div>',
         lambda page: page.overflow["dark"],
@@ -84,7 +85,7 @@ PLANTED = {
 @pytest.mark.parametrize("plant", PLANTED)
 def test_what_is_planted_is_found(chromium, tmp_path, plant):
     text, of = PLANTED[plant]
-    head = '<!doctype html><meta name="viewport" content="width=device-width"><style>body { margin: 0 }</style>'
+    head = '<!doctype html><meta name="viewport" content="width=device-width"><style>body { overflow-x: auto }</style>'
     (tmp_path / "planted.html").write_text(f"{head}<main>{text}</main>")
     scrolling = '<main><div style="overflow-x: auto"><p style="width: 999px">x</p></div></main>'
     (tmp_path / "clean.html").write_text(head + scrolling)
