@@ -6,7 +6,7 @@ JOBS ?= $(if $(filter smoke,$(PROFILE)),2,1)
 NOTEBOOKS = $(sort $(basename $(notdir $(wildcard notebooks/*.ipynb))))
 BIN = .venv/bin
 
-.PHONY: reproduce store calibrate seeds test lint units notebooks newest environment environments
+.PHONY: reproduce store calibrate seeds site test lint units notebooks newest environment environments
 
 # Every notebook runs, whatever the one before it said; the exit code is 0 only if all ran and every claim holds.
 reproduce: environment
@@ -26,6 +26,10 @@ calibrate: environment
 
 seeds: environment
 	$(BIN)/python ci/repeats.py other_seeds
+
+# What the stored notebooks show, with the reference and how-to pages, as a site in build/site.
+site: environment
+	$(BIN)/python ci/site_build.py
 
 # Two parts at a time, as each leaves cores idle; what a part says is shown when it has ended, where make can do that.
 test: environments

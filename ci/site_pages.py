@@ -1,0 +1,144 @@
+"""Pages made of data: the claims with their stored verdicts, the list of notebooks, the report, the reference."""
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import site_notebooks
+
+from rndlib import ledger, notebooks, studies
+from rndlib.claims import CLAIMS, Finding
+from rndlib.ledger import Ledger, Verdict, rounded
+from rndlib.tables import aligned
+
+MODULES = ("kernels", "laws", "datasets", "initial", "heads", "mismatch")
+"""The modules whose public functions and classes are documented, beside `rndlib` and `rndlib.torch` themselves."""
+
+
+def stored(place: Path) -> list[Verdict]:
+    """The verdicts stored in the `ledger.json` of a folder of notebooks.
+
+    Raises
+    ------
+    ValueError: a declared claim is not in it, or it has one that is not declared.
+    """
+    found = json.loads((place / "ledger.json").read_text(encoding="utf-8"))
+    rows = {claim: row for part in found.values() for claim, row in part.items()}
+    if set(rows) != set(CLAIMS):
+        wrong = ", ".join(sorted(set(rows) ^ set(CLAIMS)))
+        raise ValueError(
+            f"{place / 'ledger.json'} and the declared claims differ in {wrong}: make reproduce, make store"
+        )
+    verdicts = Ledger()
+    for claim in CLAIMS:
+        row = rows[claim]
+        interval = None if row["interval"] is None else (row["interval"][0], row["interval"][1])
+        verdicts.record(claim, Finding(row["value"], interval), Finding(row["control"]))
+    return verdicts.verdicts
+
+
+def claims(verdicts: Sequence[Verdict]) -> str:
+    """The table of the landing page: every claim with its numbers, and links to where its verdict is reached."""
+    head = ["id", "statement", "in the paper", "value", "tolerance", "negative control", "its value", "verdict"]
+    return aligned(
+        head,
+        [
+            [
+                f"[{v.id}](#{site_notebooks.verdict(v.id)})",
+                v.statement,
+                v.source,
+                rounded(v.value),
+                rounded(v.tolerance),
+                v.control,
+                rounded(v.control_value),
+                "PASS" if ledger.holds(v) else "FAIL",
+            ]
+            for v in verdicts
+        ],
+    )
+
+
+def summary(verdicts: Sequence[Verdict]) -> str:
+    """One line on how many claims hold."""
+    wrong = [v.id for v in verdicts if not ledger.holds(v)]
+    if wrong:
+        return f"Of {len(verdicts)} claims, {len(wrong)} do not hold: {', '.join(wrong)}."
+    return f"All {len(verdicts)} claims hold, and each rejects its negative control."
+
+
+def contents(names: Sequence[str]) -> str:
+    """The notebooks as an entry of the table of contents."""
+    titles = {name: notebooks.find(name).title.split(":")[0] for name in names}
+    lines = [f"{name[:2]} {title} </notebooks/{name}>" for name, title in titles.items()]
+    return "\n".join(["```{toctree}", ":caption: Notebooks", ":hidden:", "", *lines, "```"])
+
+
+def report(verdicts: Sequence[Verdict], figures: Mapping[str, Mapping[str, str]], place: Path) -> str:
+    """What `rndlib report` writes but for the costs of a run, which differ from machine to machine.
+
+    `figures` has the figures of each notebook, name to file.
+    """
+    parts = [
+        "# Report",
+        "What `rndlib report` says of the stored run: the verdicts, how they depend on the seeds, and the figures. "
+        "A report of your own also has the seconds, memory and hardware of each notebook.",
+        "## Claims",
+        summary(verdicts),
+        ledger.table(verdicts),
+        *(part.replace("# ", "## ", 1) if part.startswith("# ") else part for part in studies.report(place)),
+    ]
+    for name, drawn in figures.items():
+        if drawn:
+            parts.append(f"## Figures of notebook {name[:2]}")
+        for figure, file in drawn.items():
+            links = (
+                f"`{figure}` in [its notebook](#{site_notebooks.figure_label(name, figure)}), "
+                f"from [these parameters](#{site_notebooks.parameters(name)})."
+            )
+            parts.append(f"```{{figure}} {file}\n:alt: Figure {figure} of notebook {name[:2]}\n\n{links}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def names() -> dict[str, list[str]]:
+    """What is documented, by module: `rndlib`, those of `MODULES`, and `rndlib.torch`."""
+    package, torch = import_module("rndlib"), import_module("rndlib.torch")
+    found = {"rndlib": [name for name in package.__all__ if not inspect.ismodule(getattr(package, name))]}
+    for part in MODULES:
+        module = import_module(f"rndlib.{part}")
+        found[module.__name__] = [
+            name
+            for name, value in vars(module).items()
+            if not name.startswith("_")
+            and (inspect.isclass(value) or inspect.isfunction(value))
+            and value.__module__ == module.__name__
+        ]
+    return found | {"rndlib.torch": torch.__all__}
+
+
+def reference() -> dict[str, str]:
+    """The pages of the reference, by module."""
+    return {module: _module(module, documented) for module, documented in names().items()}
+
+
+@cache
+def targets() -> dict[str, str]:
+    """What a docstring may call the documented names, to their full names: `RND`, `laws.posterior`, `rndlib.RND`."""
+    found = {module: module for module in names()}
+    for full in (f"{module}.{name}" for module, part in names().items() for name in part):
+        parts = full.split(".")
+        found |= {".".join(parts[start:]): full for start in range(len(parts))}
+    return found
+
+
+def _module(module: str, documented: Sequence[str]) -> str:
+    lines = [f"# {module}", "", "```{eval-rst}", f".. automodule:: {module}", ""]
+    for name in documented:
+        found = getattr(import_module(module), name)
+        lines += [f".. {'autoclass' if inspect.isclass(found) else 'autofunction'}:: {module}.{name}"]
+        if inspect.isclass(found):
+            lines += ["   :members:", "   :inherited-members: Module, Exception, UserWarning, tuple"]
+        lines += [""]
+    return "\n".join([*lines, "```", ""])

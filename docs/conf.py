@@ -1,0 +1,58 @@
+"""Sphinx's settings. Call ci/site_build.py, which puts the sources together first, and not Sphinx itself."""
+
+from typing import Any
+
+import site_docstrings
+import site_pages
+
+project = "rndlib"
+author = "the rndlib authors"
+copyright = author
+html_title = "rndlib"
+language = "en"
+smartquotes = False  # An x with a prime is no quotation.
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax"]
+exclude_patterns = ["README.md", "_generated", "downloads"]
+
+nb_execution_mode = "off"  # The stored outputs are what `make test` holds against a new run.
+nb_merge_streams = True
+nb_render_markdown_format = "myst"
+myst_enable_extensions = ["attrs_inline", "dollarmath", "amsmath"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_class_signature = "mixed"
+add_module_names = False
+python_use_unqualified_type_names = True
+
+html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_show_sphinx = False
+html_show_copyright = False
+# It would fetch every page that is found, which a browser refuses to a page from a folder.
+html_show_search_summary = False
+html_theme_options = {
+    "sidebar_hide_name": False,
+    "light_css_variables": {"color-brand-primary": "#004488", "color-brand-content": "#004488"},
+    "dark_css_variables": {"color-brand-primary": "#8ab4e8", "color-brand-content": "#8ab4e8"},
+}
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
+
+mathjax_path = "mathjax.js"
+mathjax_options = {"defer": "defer"}
+myst_update_mathjax = False
+mathjax3_config = {"options": {"processHtmlClass": "math", "ignoreHtmlClass": "document", "enableMenu": False}}
+
+
+def _docstring(app: Any, what: str, name: str, found: object, options: Any, lines: list[str]) -> None:
+    lines[:] = site_docstrings.converted(lines, site_pages.targets())
+
+
+def setup(app: Any) -> None:
+    app.connect("autodoc-process-docstring", _docstring)

@@ -1,0 +1,100 @@
+"""The code of the how-to pages runs, and gives what they show."""
+
+import doctest
+import re
+import shlex
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+import torch
+
+from rndlib import activations, cli, ledger, notebooks
+from rndlib.claims import CLAIMS
+
+# The pages have examples of the size of an example: more heads than such widths should carry.
+pytestmark = [pytest.mark.tools, pytest.mark.torch, pytest.mark.filterwarnings("ignore::rndlib.heads.HeadsWarning")]
+
+ROOT = Path(__file__).parent.parent
+PAGES = ROOT / "docs" / "how_to"
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The code of one language on a page."""
+    text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def run(texts: list[str], scope: dict[str, Any]) -> None:
+    """Run examples one after the other in one scope."""
+    test = doctest.DocTestParser().get_doctest("\n".join(texts), {}, "how to", None, None)
+    assert test.examples
+    test.globs = scope
+    shown: list[str] = []
+    failed = doctest.DocTestRunner().run(test, out=shown.append, clear_globs=False).failed
+    assert not failed, "".join(shown)
+
+
+@pytest.fixture(autouse=True)
+def tables_as_they_are(monkeypatch):
+    """What a page adds to the tables of activations is taken away again."""
+    from rndlib.backends.jax.activations import VALUE_AND_SLOPE
+
+    for table in (activations.ACTIVATIONS, VALUE_AND_SLOPE):
+        monkeypatch.setitem(table, "quick_gelu", None)
+        del table["quick_gelu"]
+
+
+@pytest.mark.parametrize("page", ["architecture", "activation"])
+def test_pages_that_stand_alone(page):
+    run(blocks(page, "pycon"), {})
+
+
+def test_claim(monkeypatch):
+    declared, *rest = blocks("claim", "pycon")
+    scope: dict[str, Any] = {}
+    run([declared], scope)
+    claim = scope["claim"]
+    assert claim.notebook in notebooks.names()
+    monkeypatch.setattr(ledger, "CLAIMS", MappingProxyType({**CLAIMS, claim.id: claim}))
+    run(rest, scope)
+
+
+def test_torch():
+    scope: dict[str, Any] = {"rewards": torch.zeros(256)}
+    run(blocks("torch", "pycon"), scope)
+    (loop,) = blocks("torch", "python")
+    exec(loop, scope)
+    assert (scope["rewards"] > 0).all()
+
+
+def test_grid(tmp_path, monkeypatch, capsys):
+    (grid,) = blocks("grid", "yaml")
+    (tmp_path / "scales.yaml").write_text(grid, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    (command,) = blocks("grid", "sh")
+    assert cli.main(shlex.split(command)[1:]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 9, "the page says nine cells"
+    assert all("rndlib run" in line and "--once" in line for line in lines)
+
+
+def test_commands_can_be_given():
+    lines = [line for page in PAGES.glob("*.md") for block in blocks(page.stem, "sh") for line in block.splitlines()]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for command, *arguments in map(shlex.split, lines):
+        if command == "make":
+            assert all(f"\n{target}:" in makefile for target in arguments)
+        elif command == "rndlib" and arguments[0] == "run":
+            asked = cli._parser().parse_args(arguments)
+            notebooks.find(asked.name).settings(asked.profile, [(key, value) for key, value in asked.overrides])
+        elif command == "rndlib":
+            cli._parser().parse_args(arguments)
+        else:
+            assert (ROOT / arguments[-1]).is_file()
+
+
+def test_a_wrong_example_fails():
+    with pytest.raises(AssertionError, match="Expected"):
+        run([">>> 1 + 1\n3\n"], {})
