@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from rndlib import activations, cli, ledger, notebooks
+from rndlib import activations, arguments, cli, ledger, notebooks
 from rndlib.claims import CLAIMS
 
 # The pages have examples of the size of an example: more heads than such widths should carry.
@@ -83,16 +83,16 @@ def test_grid(tmp_path, monkeypatch, capsys):
 def test_commands_can_be_given():
     lines = [line for page in PAGES.glob("*.md") for block in blocks(page.stem, "sh") for line in block.splitlines()]
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for command, *arguments in map(shlex.split, lines):
+    for command, *given in map(shlex.split, lines):
         if command == "make":
-            assert all(f"\n{target}:" in makefile for target in arguments)
-        elif command == "rndlib" and arguments[0] == "run":
-            asked = cli._parser().parse_args(arguments)
+            assert all(f"\n{target}:" in makefile for target in given)
+        elif command == "rndlib" and given[0] == "run":
+            asked = arguments.parser().parse_args(given)
             notebooks.find(asked.name).settings(asked.profile, [(key, value) for key, value in asked.overrides])
         elif command == "rndlib":
-            cli._parser().parse_args(arguments)
+            arguments.parser().parse_args(given)
         else:
-            assert (ROOT / arguments[-1]).is_file()
+            assert (ROOT / given[-1]).is_file()
 
 
 def test_a_wrong_example_fails():
