@@ -1,0 +1,32 @@
+"""The stored study of the ledger over many seeds, and a part of it run again."""
+
+import ledgers
+import moved
+import pytest
+import repeats
+
+from rndlib import studies
+from rndlib.claims import CLAIMS
+
+pytestmark = pytest.mark.tools
+
+PLACE = repeats.ROOT / "notebooks"
+NAMES = sorted(path.stem for path in PLACE.glob("*.ipynb"))
+CALIBRATION = {row["id"]: row for row in studies.read(PLACE, studies.CALIBRATION)}
+
+
+def test_every_claim_was_calibrated_over_200_seeds_and_is_wrong_once_in_a_hundred_at_most():
+    assert set(CALIBRATION) == set(CLAIMS)
+    for row in CALIBRATION.values():
+        assert row["repeats"] >= 200
+        assert max(row["failed"], row["missed"]) <= row["repeats"] / 100, row["id"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_repeat_again_has_the_numbers_on_record(name):
+    for verdict in ledgers.repeat(name, "calibrate", 0):
+        numbers = CALIBRATION[verdict.id]["first"][0]
+        assert numbers["repeat"] == 0
+        room = moved.ALLOWED * abs(verdict.tolerance)
+        assert verdict.value == pytest.approx(numbers["value"], abs=room)
+        assert verdict.control_value == pytest.approx(numbers["control"], abs=room, rel=moved.ALLOWED)
