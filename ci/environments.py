@@ -34,7 +34,8 @@ REMEDIES = {
     "mirror, at the variables HTTPS_PROXY and PIP_INDEX_URL ('pip config list' shows what is set)",
     "No matching distribution found": "the index has not the version that ci/pins.txt names for this machine: look "
     "whether it is a mirror that lags behind",
-    "command '.*(cc|clang)' failed|[Uu]nable to find .*compiler": "a package has no wheel for this machine and no "
+    "command '.*(cc|clang)' failed|No such file or directory: '.*(cc|clang)'|"
+    "[Uu]nable to find .*compiler": "a package has no wheel for this machine and no "
     "compiler to build it with: install one (on Debian and Ubuntu, apt-get install build-essential), or take Linux on "
     "x86-64, where all have wheels",
 }
