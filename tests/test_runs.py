@@ -213,15 +213,21 @@ def test_a_run_over_its_time_limit_ends_with_all_that_it_started(place):
     small.until(lambda: not small.alive(child))
 
 
-def test_a_tied_run_ends_when_its_stdin_closes(place):
+def tied(place, name, value, **streams):
+    """A run that has begun, as a batch starts it, with one parameter."""
     process = subprocess.Popen(
-        [*small.command(kernels=False), "run", "01", "-p", "pause", "600", "--once", "--tied"],
+        [*small.command(kernels=False), "run", "01", "-p", name, value, "--once", "--tied"],
         cwd=place,
         stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
         text=True,
+        **streams,
     )
     small.until(lambda: small.begun(place), process)
+    return process
+
+
+def test_a_tied_run_ends_when_its_stdin_closes(place):
+    process = tied(place, "pause", "600", stderr=subprocess.PIPE)
     assert process.poll() is None
     process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM
@@ -229,19 +235,10 @@ def test_a_tied_run_ends_when_its_stdin_closes(place):
 
 def test_a_tied_run_ends_though_nobody_reads_what_it_says_last(place):
     # As where a batch was killed. The cell takes an error in place of the exit lightly, as code in it may.
-    process = subprocess.Popen(
-        [*small.command(kernels=False), "run", "01", "-p", "mode", "careless", "--once", "--tied"],
-        cwd=place,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    small.until(lambda: small.begun(place), process)
-    process.stdout.close()
-    process.stdin.close()
+    process = tied(place, "mode", "careless", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    for stream in (process.stdout, process.stdin):
+        assert stream is not None
+        stream.close()
     assert process.wait(timeout=60) != 0
     assert not any(line.startswith("ended") for line in small.begun(place))
     assert list((place / "results").iterdir()) == []
