@@ -29,7 +29,7 @@ def stage(source: Path) -> None:
         (source / folder).mkdir()
     figures: dict[str, dict[str, str]] = {}
     for path in sorted(NOTEBOOKS.glob("*.ipynb")):
-        page, figures[path.stem], _ = site_notebooks.page(path, source / "figures")
+        page, figures[path.stem] = site_notebooks.page(path, source / "figures")
         nbformat.write(page, source / "notebooks" / path.name)
         for file in (path, path.with_suffix(".py")):
             shutil.copy(file, source / "downloads")

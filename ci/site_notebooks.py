@@ -14,11 +14,11 @@ _SHOWN = re.compile(r"(\w+)\.png")  # what a saved figure is as text (`rndlib.fi
 _ROW = re.compile(r"^\| (\S+)( *)\|", flags=re.MULTILINE)
 
 
-def page(path: Path, figures: Path) -> tuple[NotebookNode, dict[str, str], list[str]]:
+def page(path: Path, figures: Path) -> tuple[NotebookNode, dict[str, str]]:
     """The notebook at `path` to be rendered, and what it shows.
 
     Figures are written to `figures`/NOTEBOOK, and each gets a caption that says where it comes from. Returned are the
-    notebook, the figures as name to file (relative to the parent of `figures`), and the ids of its claims in order.
+    notebook, and the figures as name to file (relative to the parent of `figures`).
 
     Raises
     ------
@@ -56,7 +56,7 @@ def page(path: Path, figures: Path) -> tuple[NotebookNode, dict[str, str], list[
     # nbformat wants an id a cell; the same build gives the same ids.
     for index, cell in enumerate(cells):
         cell["id"] = f"cell-{index}"
-    return notebook, drawn, claims
+    return notebook, drawn
 
 
 def parameters(notebook: str) -> str:
