@@ -78,11 +78,12 @@ class Picture:
 
 def save(fig: _Figure, name: str) -> Picture:
     """Write `name.png` and `name.pdf` into this run's folder (see `rndlib.output`), if there is one, and show it."""
-    with style():
-        fig.draw_without_rendering()
-    # Where everything goes has been found out now. With an engine, even an idle one, each format would be drawn twice.
+    # Where everything goes is found out once; as long as there is an engine, each format would find it out anew.
     layout = fig.get_layout_engine()
-    fig.set_layout_engine(None)
+    if layout is not None:
+        with style():
+            layout.execute(fig)
+        fig.set_layout_engine(None)
     picture = Picture(name, _drawn(fig, "png"))
     folder = output.folder()
     if folder is not None:
