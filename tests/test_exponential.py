@@ -14,7 +14,7 @@ from rndlib.backends.jax import exponential
 from rndlib.backends.jax.exponential import Spectrum, flow_integral
 from rndlib.backends.jax.linearise import linearise
 from rndlib.backends.jax.precision import in_float64
-from rndlib.exponential import DENSE_LIMIT, EXPONENTIAL_ERROR, SOLVE_RTOL, rational_exponential
+from rndlib.exponential import DENSE_LIMIT, EXPONENTIAL_ERROR, SOLVE_RTOL, dense, rational_exponential
 from rndlib.solvers import DivergenceError
 from rndlib.weights import Role, draw
 
@@ -86,6 +86,17 @@ def test_directions_that_do_not_train():
     assert np.linalg.eigvalsh(A)[1] < 1e-12
     v = compiled(at, r, jnp.asarray(2.0), noise, spectrum)
     np.testing.assert_allclose(v.ravel(), integral(A, r.ravel(), 2.0), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("heads", [1, 2, 3, 8, 9, 25, 26])
+@in_float64
+def test_the_way_is_chosen_by_heads_and_points(heads):
+    """One or two heads keep to the kernel matrix, however nearly singular it is; more leave it earlier."""
+    at, _, r, noise, spectrum = setting(heads)
+    formed = "eigh" in str(jax.make_jaxpr(flow_integral)(at, r, jnp.asarray(1.0), noise, spectrum))
+    assert formed == dense(len(X), heads) == (heads <= 8)
+    assert dense(DENSE_LIMIT // 2, 2)
+    assert not dense(DENSE_LIMIT // 4, 4)
 
 
 MANY = 2 + DENSE_LIMIT // len(X)

@@ -14,7 +14,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from rndlib.backends.jax.linearise import Linear, kernel_matrix, kernel_product
-from rndlib.exponential import DENSE_LIMIT, ITERATIONS, SOLVE_RTOL, STARTS, rational_exponential
+from rndlib.exponential import ITERATIONS, SOLVE_RTOL, STARTS, dense, rational_exponential
 
 
 class Spectrum(NamedTuple):
@@ -47,7 +47,7 @@ def flow_integral(
     at: Linear, r: Float[Array, "n heads"], h: Array, noise: Array, spectrum: Spectrum
 ) -> Float[Array, "n heads"]:
     """v for the kernel Theta + noise I of the network linearised at `at`; h may be infinite."""
-    if r.size <= DENSE_LIMIT:
+    if dense(*r.shape):
         return _dense(at, r, h, noise)
     return _rational(at, r, h, noise, spectrum)
 
@@ -113,26 +113,21 @@ def _conjugate_gradient(at: Linear, r: Array, shifts: Array, spectrum: Spectrum)
 
     def step(state: _Iterate) -> _Iterate:
         x, residual, p, rho, active, iteration = state
-        q = multiply(p)
-        alpha = jnp.where(active, rho / jnp.where(active, dot(p, q), 1.0), 0.0)
-        x = x + alpha[:, None, None] * p
-        residual = residual - alpha[:, None, None] * q
+        # A start of its own would be a second product to compile; here its product takes the place of a direction's.
+        anew = (iteration > 0) & (iteration % ITERATIONS == 0)
+        q = multiply(jnp.where(anew, x, p))
+        alpha = jnp.where(active & ~anew, rho / jnp.where(active, dot(p, q), 1.0), 0.0)
+        residual = jnp.where(anew & active[:, None, None], r - q, residual - alpha[:, None, None] * q)
+        x = jnp.where(anew, x, x + alpha[:, None, None] * p)
         z = precondition(residual)
         rho_next = dot(residual, z)
         beta = jnp.where(active, rho_next / jnp.where(active, rho, 1.0), 0.0)
-        p = z + beta[:, None, None] * p
+        p = jnp.where(anew, z, z + beta[:, None, None] * p)
         return _Iterate(x, residual, p, jnp.where(active, rho_next, rho), too_large(residual), iteration + 1)
 
-    def start(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
-        x, residual, active, starts = state
-        residual = jnp.where(active[:, None, None], r - multiply(x), residual)
-        z = precondition(residual)
-        first = _Iterate(x, residual, z, dot(residual, z), active, jnp.asarray(0))
-        last = lax.while_loop(lambda s: jnp.any(s.active) & (s.iteration < ITERATIONS), step, first)
-        return last.x, last.residual, last.active, starts + 1
-
     residual = jnp.broadcast_to(r.astype(shifts.dtype), (shifts.size, *r.shape))
-    state = jnp.zeros_like(residual), residual, too_large(residual), jnp.asarray(0)
-    x, _, active, _ = lax.while_loop(lambda s: jnp.any(s[2]) & (s[3] < STARTS), start, state)
+    z = precondition(residual)
+    first = _Iterate(jnp.zeros_like(z), residual, z, dot(residual, z), too_large(residual), jnp.asarray(0))
+    last = lax.while_loop(lambda s: jnp.any(s.active) & (s.iteration < STARTS * ITERATIONS), step, first)
     # NaN travels to the caller, who raises: a solution that did not converge must not pass for one.
-    return jnp.where(active[:, None, None], jnp.nan, x)
+    return jnp.where(last.active[:, None, None], jnp.nan, last.x)

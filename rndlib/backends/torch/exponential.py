@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rndlib.backends.torch.linearise import Linear, kernel_matrix, kernel_product
-from rndlib.exponential import DENSE_LIMIT, ITERATIONS, SOLVE_RTOL, STARTS, rational_exponential
+from rndlib.exponential import ITERATIONS, SOLVE_RTOL, STARTS, dense, rational_exponential
 
 
 class Spectrum(NamedTuple):
@@ -24,11 +24,6 @@ class Spectrum(NamedTuple):
 
     values: Tensor
     vectors: Tensor
-
-
-def dense(n_samples: int, heads: int) -> bool:
-    """Whether the kernel matrix of a body is formed."""
-    return n_samples * heads <= DENSE_LIMIT
 
 
 def flow_integral(

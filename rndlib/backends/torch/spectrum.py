@@ -4,9 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rndlib.backends.torch.exponential import dense
 from rndlib.backends.torch.linearise import Bodies, kernel_matrix, kernel_product, linearise
-from rndlib.exponential import POWER_STEPS
+from rndlib.exponential import DENSE_LIMIT, POWER_STEPS
 from rndlib.network import MLP
 
 
@@ -14,7 +13,7 @@ def largest_eigenvalue(net: MLP, params: Bodies, X: Float[Tensor, "n d"], noise:
     """lambda_max of Theta + noise I, the largest over the bodies; the same iteration as in the JAX backend."""
     at = linearise(net, params, X)
     bodies, n, heads = at.preactivations[-1].shape
-    if dense(n, heads):
+    if n * heads <= DENSE_LIMIT:
         return float(torch.linalg.eigvalsh(kernel_matrix(at)).max()) + noise
     v = torch.sin(torch.arange(1.0, 1.0 + n * heads, dtype=X.dtype, device=X.device))
     v = v.view(n, 1, heads).expand(bodies, n, 1, heads)
