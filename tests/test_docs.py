@@ -19,6 +19,7 @@ MODULES = [
     "laws",
     "mismatch",
     "network",
+    "practice.thompson",
     "solvers",
 ]
 """The library. What runs, judges and draws the notebooks has its help at the command line."""
