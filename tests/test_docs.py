@@ -11,6 +11,7 @@ import rndlib
 
 MODULES = [
     "backends",
+    "conditioning",
     "datasets",
     "estimators",
     "heads",
