@@ -14,10 +14,11 @@ _LOOKS = [*LOOKS, (GREY, "x", "-")]
 def regret_against_queries(
     found: Mapping[str, Float[np.ndarray, "seeds asked"]], confidence: float = 0.95, unit: str = ""
 ) -> Figure:
-    """Means over seeds, with Student's intervals at `confidence`, two-sided, at each number of queries.
+    """Cumulative regret and smallest regret so far against queries, means over seeds with their intervals.
 
-    Left: the sum of the regrets so far. Right: the smallest so far, which is what matters where only the best
-    candidate found counts. The interval is of the mean, not of a single run.
+    The intervals are Student's at `confidence`, two-sided, at each number of queries, and are of the mean, not of a
+    single run. Left: the sum of the regrets so far. Right: the smallest so far, which is what matters where only the
+    best candidate found counts.
 
     found: label to the regret of each query, in their order (`rndlib.practice.thompson.study`). unit: of regret.
 
