@@ -27,7 +27,7 @@ def stage(source: Path) -> None:
     shutil.copy(ROOT / "README.md", source)
     for folder in ("notebooks", "downloads", "_generated"):
         (source / folder).mkdir()
-    figures: dict[str, dict[str, str]] = {}
+    figures: dict[str, dict[str, site_notebooks.Drawn]] = {}
     for path in sorted(NOTEBOOKS.glob("*.ipynb")):
         page, figures[path.stem] = site_notebooks.page(path, source / "figures")
         nbformat.write(page, source / "notebooks" / path.name)

@@ -1,31 +1,45 @@
 """An executed notebook as a page: its parameters, figures and verdicts get names that other pages link to."""
 
 import base64
+import inspect
+import json
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
+from rndlib import figures as library
 from rndlib.claims import CLAIMS
 
 _SHOWN = re.compile(r"(\w+)\.png")  # what a saved figure is as text (`rndlib.figures.style.Picture`)
+_DRAWS = re.compile(r"\bfigures\.(\w+)\(")
+_HEADING = re.compile(r"^#+ (.+)$", flags=re.MULTILINE)
+_MARKS = re.compile(r"[`$*\\]")
 _ROW = re.compile(r"^\| (\S+)( *)\|", flags=re.MULTILINE)
 
 
-def page(path: Path, figures: Path) -> tuple[NotebookNode, dict[str, str]]:
+class Drawn(NamedTuple):
+    """A figure's file, relative to the site's source, and what it shows in words."""
+
+    file: str
+    alt: str
+
+
+def page(path: Path, figures: Path) -> tuple[NotebookNode, dict[str, Drawn]]:
     """The notebook at `path` to be rendered, and what it shows.
 
     Figures are written to `figures`/NOTEBOOK, and each gets a caption that says where it comes from. Returned are the
-    notebook, and the figures as name to file (relative to the parent of `figures`).
+    notebook, and the figures by name, their files relative to the parent of `figures`.
 
     Raises
     ------
-    ValueError: a figure has no name, or the notebook shows no verdict.
+    ValueError: a figure has no name or is none of `rndlib.figures`, or the notebook shows no verdict.
     """
     notebook = nbformat.read(path, as_version=4)
-    name, cells, drawn, claims = path.stem, [], {}, []
+    name, cells, drawn, claims, heading = path.stem, [], {}, [], ""
     for cell in notebook.cells:
         if not cell.source:
             continue
@@ -34,6 +48,7 @@ def page(path: Path, figures: Path) -> tuple[NotebookNode, dict[str, str]]:
             cells.append(new_markdown_cell(f"({parameters(name)})="))
         cells.append(cell)
         if cell.cell_type != "code":
+            heading = (_HEADING.findall(cell.source) or [heading])[-1]
             continue
         if "figure" in tags:
             cell.metadata["mystnb"] = {"code_prompt_show": "Show how it is drawn", "code_prompt_hide": "Hide the code"}
@@ -44,7 +59,7 @@ def page(path: Path, figures: Path) -> tuple[NotebookNode, dict[str, str]]:
                 data["text/markdown"] = _ROW.sub(lambda row: _anchored(row, claims), data["text/markdown"])
             if "image/png" in data:
                 figure = _name(path, data.get("text/plain", ""))
-                drawn[figure] = f"{figures.name}/{name}/{figure}.png"
+                drawn[figure] = Drawn(f"{figures.name}/{name}/{figure}.png", _alt(path, cell.source, heading))
                 _write(figures / name / f"{figure}.png", base64.b64decode(data["image/png"]))
                 cells.append(new_markdown_cell(_caption(name, figure, drawn[figure])))
         cell.outputs = [output for output in cell.outputs if "image/png" not in output.get("data", {})]
@@ -89,10 +104,25 @@ def _name(path: Path, shown: str) -> str:
     return saved[1]
 
 
-def _caption(notebook: str, figure: str, file: str) -> str:
+def shown(drawn: Drawn, up: str = "") -> str:
+    """The first lines of the directive that shows a figure on a page `up` from the site's source."""
+    # Quoted as what it is, since a colon or a # has a meaning of its own in an option.
+    return f"```{{figure}} {up}{drawn.file}\n:alt: {json.dumps(drawn.alt, ensure_ascii=False)}\n"
+
+
+def _alt(path: Path, source: str, heading: str) -> str:
+    """What the figure that a cell draws shows: what the function that draws it says of itself, and for what here."""
+    names = [name for name in _DRAWS.findall(source) if inspect.isfunction(getattr(library, name, None))]
+    names = [name for name in dict.fromkeys(names) if getattr(library, name).__module__ != "rndlib.figures.style"]
+    if not names:
+        raise ValueError(f"{path.name} shows a figure under {heading!r} that no function of rndlib.figures draws there")
+    said = " ".join((inspect.getdoc(getattr(library, names[-1])) or "").split("\n\n")[0].split())
+    return f"{said} In notebook {path.stem[:2]}, under: {_MARKS.sub('', heading)}"
+
+
+def _caption(notebook: str, figure: str, drawn: Drawn) -> str:
     return (
-        f"```{{figure}} ../{file}\n:name: {figure_label(notebook, figure)}\n"
-        f":alt: Figure {figure} of notebook {notebook[:2]}; the text beside it says what it shows.\n\n"
+        f"{shown(drawn, '../')}:name: {figure_label(notebook, figure)}\n\n"
         f"`{figure}`, drawn by the cell above from [these parameters](#{parameters(notebook)}).\n```"
     )
 

@@ -76,10 +76,10 @@ def contents(names: Sequence[str]) -> str:
     return "\n".join(["```{toctree}", ":caption: Notebooks", ":hidden:", "", *lines, "```"])
 
 
-def report(verdicts: Sequence[Verdict], figures: Mapping[str, Mapping[str, str]], place: Path) -> str:
+def report(verdicts: Sequence[Verdict], figures: Mapping[str, Mapping[str, site_notebooks.Drawn]], place: Path) -> str:
     """What `rndlib report` writes but for the costs of a run, which differ from machine to machine.
 
-    `figures` has the figures of each notebook, name to file.
+    `figures` has the figures of each notebook by name.
     """
     parts = [
         "# Report",
@@ -93,12 +93,12 @@ def report(verdicts: Sequence[Verdict], figures: Mapping[str, Mapping[str, str]]
     for name, drawn in figures.items():
         if drawn:
             parts.append(f"## Figures of notebook {name[:2]}")
-        for figure, file in drawn.items():
+        for figure, picture in drawn.items():
             links = (
                 f"`{figure}` in [its notebook](#{site_notebooks.figure_label(name, figure)}), "
                 f"from [these parameters](#{site_notebooks.parameters(name)})."
             )
-            parts.append(f"```{{figure}} {file}\n:alt: Figure {figure} of notebook {name[:2]}\n\n{links}\n```")
+            parts.append(f"{site_notebooks.shown(picture)}\n{links}\n```")
     return "\n\n".join(parts) + "\n"
 
 

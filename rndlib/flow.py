@@ -22,6 +22,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from jaxtyping import Float
 
+from rndlib import conditioning
 from rndlib.clock import clock, stretched
 from rndlib.solvers import CLOSE, DivergenceError, GradientFlow, Pilot, Report
 
@@ -78,6 +79,8 @@ def gradient_flow(
     # Many heads on one body raise the top of the spectrum far above its limit; the grid must resolve that, too.
     cut = clock(stretched(eigenvalues, block.largest), solver.time)
     probes = _around(X)
+    advice = conditioning.advice(eigenvalues, solver.time)
+    further = f"; {advice}" if advice else ""
     evaluations = 0
 
     def integrate(state: State, durations: np.ndarray) -> State:
@@ -109,7 +112,7 @@ def gradient_flow(
         if steps == MOST_STEPS:
             raise DivergenceError(
                 f"gradient flow: estimated relative error {error:.1e} after {steps} steps, asked for rtol = "
-                f"{solver.rtol:g}: widen the network, use fewer heads a body, or allow a larger rtol"
+                f"{solver.rtol:g}: widen the network, use fewer heads a body, or allow a larger rtol{further}"
             )
         coarse = fine
 
@@ -124,6 +127,7 @@ def gradient_flow(
         raise DivergenceError(
             f"gradient flow: training residual {residual:.1e} of the first after {newton} Newton steps: the empirical "
             "tangent kernel is singular or nearly so: widen the network, use fewer heads a body, or drop close points"
+            + further
         )
     return state, Report(solver.time, residual, error, evaluations, True, pilot)
 

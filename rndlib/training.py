@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from rndlib import checks, kernels
 from rndlib.blocks import parallel, split
+from rndlib.conditioning import warn_if_nearly_singular
 from rndlib.network import MLP
 from rndlib.progress import progress
 from rndlib.solvers import GradientDescent, GradientFlow, Pilot, Report, Solver, StochasticGradient
@@ -138,4 +139,6 @@ def _spectrum(
             f"{values[-1]:.1e}), so training to convergence has no limit: drop points that nearly repeat others, "
             "give noise_std > 0 where it is offered, a finite training time, or a deeper network"
         )
+    if isinstance(solver, GradientFlow):
+        warn_if_nearly_singular(net, values, noise_std, solver)
     return values, vectors

@@ -11,6 +11,7 @@ import rndlib
 
 MODULES = [
     "backends",
+    "conditioning",
     "datasets",
     "estimators",
     "heads",
@@ -19,6 +20,7 @@ MODULES = [
     "laws",
     "mismatch",
     "network",
+    "practice.thompson",
     "solvers",
 ]
 """The library. What runs, judges and draws the notebooks has its help at the command line."""

@@ -5,8 +5,8 @@ import warnings
 import numpy as np
 import pytest
 
-from rndlib import MLP, RND, BayesianRND, GradientFlow, datasets, laws
-from rndlib.heads import CROWDING, HeadsWarning, predicted_ratio, warn_if_narrow
+from rndlib import MLP, RND, BayesianRND, GradientFlow, datasets, kernels, laws
+from rndlib.heads import CROWDING, TOLERATED, HeadsWarning, points_that_count, predicted_ratio, warn_if_narrow
 from rndlib.statistics import level, spread
 
 
@@ -58,6 +58,32 @@ def test_the_drift_is_there_with_a_crowded_body_and_gone_with_a_body_a_head():
         crowded = ratio(64, 4)
     assert abs(crowded - 0.8) < 0.12
     assert abs(ratio(1, 256) - 1) < 0.12
+
+
+def test_points_count_by_the_smoother():
+    X = datasets.toy(2).X
+    net = MLP(3)
+    theta = kernels.kernel(net, X).ntk
+    for noise_std in (0.1, 2.0):
+        smoother = theta @ np.linalg.inv(theta + noise_std**2 * np.eye(len(X)))
+        assert points_that_count(net, X, noise_std) == pytest.approx(np.trace(smoother @ smoother))
+    assert points_that_count(net, X, 0.0) == len(X)
+    assert points_that_count(net, np.vstack([X, X]), 0.1) < 2 * len(X)  # repeats are fine with noise
+
+
+def test_with_noise_a_crowded_body_drifts_less_and_is_warned_of_less():
+    """32 heads on 256 units: without noise they are too many. With noise_std = 2 the rule has no objection, warnings
+    being errors here, and the departure is a tenth at most, to within three standard errors over 32 bodies."""
+    data = datasets.toy(2, n_test=50)
+    net, bodies = MLP(3, width=256), 32
+    with pytest.warns(HeadsWarning, match=r"0\.8 times the posterior's"):
+        warn_if_narrow(net, 32, len(data.X), "shared")
+    model = BayesianRND(net, 32, bodies, noise_std=2.0, solver=GradientFlow(rtol=2e-2)).fit(data.X)
+    posterior = laws.posterior(net, data.X, data.y, data.X_test, noise_std=2.0).var
+    ratios = np.mean(model.variances(data.X_test, bodies) / posterior, axis=1)
+    error = ratios.std(ddof=1) / np.sqrt(bodies)
+    assert 3 * error < TOLERATED  # so that the next line can fail
+    assert abs(ratios.mean() - 1) < TOLERATED + 3 * error
 
 
 def test_standard_rnd_keeps_its_mean_and_scatters_more():

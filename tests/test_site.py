@@ -1,6 +1,7 @@
 """What the site is made of: every notebook, claim, figure and public name, once, and linked to where it comes from."""
 
 import json
+import re
 import shutil
 
 import browsing
@@ -66,6 +67,32 @@ def test_every_figure_leads_to_its_notebook_and_parameters(soup):
             assert links in found
     fig1 = [a["href"] for a in soup("index.html").find("figcaption").find_all("a", class_="internal")]
     assert fig1 == [f"notebooks/05_numerical_analysis.html#{label}" for label in ("figure-05-fig1", "parameters-05")]
+
+
+def test_every_figure_says_what_it_shows(soup):
+    """In the words of the function that draws it and under the heading where it stands, on both pages alike."""
+    told = [image["alt"] for image in soup("report.html").find("article").find_all("img")]
+    for name in notebooks.names():
+        figures = soup(f"notebooks/{name}.html").find_all("figure")
+        for figure in figures:
+            alt = figure.find("img")["alt"]
+            assert alt in told
+            heading = figure.find_previous(["h1", "h2", "h3", "h4"]).get_text().removesuffix("¶").strip()
+            heading = re.sub(r"\\[()]?", "", heading)  # mathematics as plain text
+            assert alt.endswith(f"In notebook {name[:2]}, under: {heading}")
+    first = soup("notebooks/01_ensemble_equivalence.html").find(id="figure-01-fig-e4").find("img")["alt"]
+    assert first.startswith("Ensemble variance and half the squared RND error in the course of training, on the law's")
+
+
+def test_a_figure_that_nothing_here_draws_is_refused(tmp_path):
+    notebook = nbformat.read(notebooks.folder() / "05_numerical_analysis.ipynb", as_version=4)
+    for cell in notebook.cells:
+        cell.source = cell.source.replace("figures.discrepancy_against_width(", "drawn_by_hand(")
+    nbformat.write(notebook, tmp_path / "05_numerical_analysis.ipynb")
+    with pytest.raises(
+        ValueError, match=r"shows a figure under 'Fig\. 1: .*' that no function of rndlib\.figures draws"
+    ):
+        site_notebooks.page(tmp_path / "05_numerical_analysis.ipynb", tmp_path / "figures")
 
 
 def test_every_notebook_can_be_downloaded_as_it_is_stored(site, soup):

@@ -1,6 +1,8 @@
 """The estimators in scikit-learn's hands: its own checks, pipelines, searches, clones, data frames, other processes."""
 
+import os
 import pickle
+import time
 from functools import partial
 from typing import Any
 
@@ -10,9 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn.exceptions
+from joblib.externals.loky import get_reusable_executor
+from networks import BACKENDS
 from sklearn.base import clone, is_regressor
 from sklearn.metrics import r2_score
-from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score, cross_validate
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -231,3 +235,34 @@ def test_threads_of_joblib():
     results = joblib.Parallel(n_jobs=2, backend="threading")(joblib.delayed(fitted)(DeepEnsemble) for _ in range(2))
     for model in results:
         np.testing.assert_array_equal(values(model), values(fitted(DeepEnsemble)))
+
+
+def process_of(model: Any, seconds: float) -> int:
+    """Where it is; it takes its time, so that no process has it all."""
+    assert not model.__sklearn_is_fitted__()
+    time.sleep(seconds)
+    return os.getpid()
+
+
+@pytest.fixture
+def _workers_end():
+    """Worker processes do not outlive the test, nor reach the next with another backend loaded."""
+    yield
+    get_reusable_executor().shutdown(wait=True)
+
+
+@pytest.mark.usefixtures("_workers_end")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_processes_of_joblib(backend):
+    """Two worker processes, which get models by pickle and give scores back, find what this process finds."""
+    model = BayesianRND(NET, 2, noise_std=0.1, backend=backend, solver=FLOW)
+    alone = cross_val_score(model, X, Y, cv=2)
+    with joblib.parallel_config("loky", n_jobs=2):
+        pids = set(joblib.Parallel()(joblib.delayed(process_of)(model, seconds=0.5) for _ in range(4)))
+        assert len(pids) == 2
+        assert os.getpid() not in pids
+        np.testing.assert_array_equal(cross_val_score(model, X, Y, cv=2), alone)
+        search = GridSearchCV(model, {"noise_std": [0.1, 1.0]}, cv=2).fit(X, Y)
+    assert search.cv_results_["mean_test_score"][0] == pytest.approx(alone.mean())
+    again = BayesianRND(NET, 2, **search.best_params_, backend=backend, solver=FLOW).fit(X, Y)
+    np.testing.assert_array_equal(search.predict(X_TEST), again.predict(X_TEST))

@@ -12,8 +12,8 @@ from rndlib.estimators.base import Functions, Network, Prediction, Variances
 from rndlib.estimators.protocol import Regressor
 from rndlib.estimators.rnd import Distillation
 from rndlib.estimators.unfitted import not_fitted
-from rndlib.heads import warn_if_narrow
-from rndlib.solvers import Solver
+from rndlib.heads import points_that_count, warn_if_narrow
+from rndlib.solvers import Solver, StochasticGradient
 from rndlib.training import Trained
 from rndlib.weights import Params, Role, draw
 
@@ -94,7 +94,7 @@ class BayesianRND(Regressor, Distillation):
         """
         X = self._begin(X)
         y = None if y is None else self._labels(y, len(X))
-        warn_if_narrow(self.net_, self.heads, len(X), self.directions)
+        warn_if_narrow(self.net_, self.heads, self._points_that_count(X), self.directions)
 
         def targets(bodies: list[int], start: Params) -> np.ndarray:
             return self._target(bodies, start, X, "float64")
@@ -198,6 +198,11 @@ class BayesianRND(Regressor, Distillation):
             )
         chosen = np.random.default_rng(random_state).permutation(available)[:n_samples]
         return self._mean(X)[:, None] + self.errors(X)[chosen].T
+
+    def _points_that_count(self, X: np.ndarray) -> float:
+        if self.heads == 1 or isinstance(self.solver, StochasticGradient):  # no need, or more points than a kernel can
+            return len(X)
+        return points_that_count(self.net_, X, float(self.noise_std))
 
     def _mean(self, X: np.ndarray) -> Variances:
         if self.mean is not None:

@@ -136,6 +136,9 @@ class DeepEnsemble(_Ensemble):
     def fit(self, X: ArrayLike, y: ArrayLike) -> "DeepEnsemble":
         """Train every member on X (N, in_dim), y (N,).
 
+        Warns with `rndlib.conditioning.ConditionWarning` where the kernel on X is so nearly singular that gradient
+        flow may take long.
+
         Raises
         ------
         ValueError: X or y is malformed, or X has a singular kernel.

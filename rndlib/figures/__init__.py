@@ -4,6 +4,7 @@ from rndlib.figures.bayesian import Crowded as Crowded
 from rndlib.figures.bayesian import towards_posterior as towards_posterior
 from rndlib.figures.bayesian import variance_against_load as variance_against_load
 from rndlib.figures.bayesian import variance_against_noise as variance_against_noise
+from rndlib.figures.decisions import regret_against_queries as regret_against_queries
 from rndlib.figures.experiment import Widths as Widths
 from rndlib.figures.experiment import discrepancy_against_width as discrepancy_against_width
 from rndlib.figures.experiment import scatter_by_width as scatter_by_width
