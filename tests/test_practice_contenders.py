@@ -95,6 +95,18 @@ def test_scores_that_know_no_labels_are_the_variances_of_the_library(shift):
     )
 
 
+def test_fewer_heads_give_the_mean_of_their_own_squares(shift):
+    _, asked = shift
+    score = detectors.bayesian_rnd(asked)
+    assert score.errors is not None
+    np.testing.assert_array_equal(detectors.of_first_heads(score, 4).values, score.values)
+    np.testing.assert_array_equal(detectors.of_first_heads(score, 1).values, score.errors[0] ** 2)
+    with pytest.raises(ValueError, match="heads = 5"):
+        detectors.of_first_heads(score, 5)
+    with pytest.raises(ValueError, match="no errors"):
+        detectors.of_first_heads(detectors.nearest(asked), 1)
+
+
 def test_areas_are_of_each_group_against_the_inside():
     score = detectors.Score(np.array([0.0, 1.0, 2.0, 3.0, 0.5, -1.0]), 0)
     assert detectors.aurocs(score, 2, {"far": 2, "other": 2}) == {"far": 1.0, "other": 0.25}

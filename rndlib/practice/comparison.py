@@ -23,6 +23,18 @@ class Interval:
     low: float
     high: float
 
+    def rounded(self, digits: int = 2) -> str:
+        """For a table, with so many decimals.
+
+        >>> from rndlib.practice.comparison import Interval
+        >>> Interval(0.5, -0.001, 1.26).rounded()
+        '0.50 [0.00, 1.26]'
+        """
+        estimate, low, high = (
+            f"{round(number, digits) + 0.0:.{digits}f}" for number in (self.estimate, self.low, self.high)
+        )
+        return f"{estimate} [{low}, {high}]"
+
 
 def over_splits(values: ArrayLike, n_train: int, n_test: int, confidence: float = 0.95) -> Interval:
     """Mean of a score over random splits, with Nadeau and Bengio's (2003) corrected resampled t interval.

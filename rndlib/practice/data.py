@@ -32,13 +32,15 @@ class Shift:
     """Training images of some classes, test images of the same, and images from elsewhere.
 
     X (n, 64), digits (n,) from 0 to 9, inside (t, 64), and by what they show, outside (t, 64) each. Centred by the mean
-    training image, and scaled so that a training image has a mean square of 1 over its pixels.
+    training image, and scaled so that a training image has a mean square of 1 over its pixels. centre (64,) in the same
+    units: added to a row, it gives the image's brightness from 0 up.
     """
 
     X: Float[np.ndarray, "n d"]
     digits: Int[np.ndarray, " n"]
     inside: Float[np.ndarray, "t d"]
     outside: Mapping[str, Float[np.ndarray, "t d"]]
+    centre: Float[np.ndarray, " d"]
 
 
 def diabetes(seed: int, test_fraction: float = 0.2) -> Split:
@@ -104,6 +106,7 @@ def digits(seed: int, n_train: int, n_test: int, held_out: int = 3) -> Shift:
         classes[known[:n_train]].astype(np.int64),
         (inside - centre) / scale,
         {name: (found - centre) / scale for name, found in outside.items()},
+        centre / scale,
     )
 
 

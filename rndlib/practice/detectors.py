@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from rndlib import laws
+from rndlib import checks, laws
 from rndlib.estimators import RND, BayesianEnsemble, BayesianRND, DeepEnsemble
 from rndlib.practice.task import Task, parameters
 from rndlib.solvers import GradientFlow, StochasticGradient
@@ -20,11 +20,13 @@ from rndlib.solvers import GradientFlow, StochasticGradient
 class Score:
     """A score of every test point, (t,), higher where a point is less like those trained on.
 
-    parameters: how many numbers were fitted to the training set.
+    parameters: how many numbers were fitted to the training set. errors: of RND's heads, (heads, t), from which the
+    score comes; None for others.
     """
 
     values: Float[np.ndarray, " t"]
     parameters: int
+    errors: Float[np.ndarray, "heads t"] | None = None
 
 
 def exact_gp(task: Task) -> Score:
@@ -43,7 +45,8 @@ def bayesian_rnd(task: Task) -> Score:
         seed=task.seed,
         solver=GradientFlow(rtol=task.sizes.rtol),
     ).fit(task.X)
-    return Score(model.variance(task.X_test), parameters(task.net, task.sizes.heads, 1))
+    errors = model.errors(task.X_test)
+    return Score(np.mean(errors**2, axis=0), parameters(task.net, task.sizes.heads, 1), errors)
 
 
 def rnd(task: Task) -> Score:
@@ -151,6 +154,27 @@ def aurocs(score: Score, inside: int, outside: Mapping[str, int]) -> dict[str, f
     """The AUROC of each group outside, where the test points are so many inside and then the groups in this order."""
     groups = np.split(score.values[inside:], np.cumsum(list(outside.values()))[:-1])
     return {name: auroc(score.values[:inside], group) for name, group in zip(outside, groups, strict=True)}
+
+
+def of_first_heads(score: Score, heads: int) -> Score:
+    """The score of Bayesian RND that its first heads alone would give, after the training that all of them had.
+
+    Raises
+    ------
+    ValueError: the score has no errors, or not of so many heads.
+
+    >>> import numpy as np
+    >>> from rndlib.practice import detectors
+    >>> score = detectors.Score(np.array([2.5]), parameters=9, errors=np.array([[1.0], [2.0]]))
+    >>> detectors.of_first_heads(score, 1).values
+    array([1.])
+    """
+    if score.errors is None:
+        raise ValueError("score has no errors of heads: give one of `bayesian_rnd`")
+    if checks.whole("heads", heads, at_least=1) > len(score.errors):
+        raise ValueError(f"heads = {heads}: the score has {len(score.errors)}; give at most as many")
+    errors = score.errors[:heads]
+    return Score(np.mean(errors**2, axis=0), score.parameters, errors)
 
 
 def odd(digits: Float[np.ndarray, " n"] | Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:

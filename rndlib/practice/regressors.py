@@ -5,15 +5,17 @@ those of other packages find their own, by the means that these packages have fo
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from rndlib import laws
 from rndlib.estimators import BayesianEnsemble, BayesianRND, DeepEnsemble
+from rndlib.practice import scores
 from rndlib.practice.task import Task, parameters
 from rndlib.solvers import GradientFlow, StochasticGradient
 
@@ -116,6 +118,25 @@ REGRESSORS: dict[str, Callable[[Task], Predictive]] = {
     "laplace-torch": laplace,
     "BayesianRidge": bayesian_ridge,
 }
+
+
+SCORES: dict[str, Callable[[ArrayLike, ArrayLike, ArrayLike], float]] = {
+    "NLL": scores.negative_log_likelihood,
+    "CRPS": scores.crps,
+    "coverage": scores.coverage,
+    "width": lambda _, __, std: scores.interval_width(std),
+    "RMSE": lambda y, mean, _: float(np.sqrt(np.mean((np.asarray(y) - np.asarray(mean)) ** 2))),
+}
+"""Scores by name, of labels, means and standard deviations: `rndlib.practice.scores`, with the mean width of the 90 %
+intervals, and the root mean squared error of the means."""
+
+
+def scored(
+    found: Sequence[Predictive], labels: Sequence[Float[np.ndarray, " t"]]
+) -> dict[str, Float[np.ndarray, " splits"]]:
+    """Every score of a contender's predictions on each split, given the labels of the test points: (splits,) each."""
+    pairs = list(zip(found, labels, strict=True))
+    return {name: np.array([of(y, at.mean, at.std) for at, y in pairs]) for name, of in SCORES.items()}
 
 
 def _with_noise(

@@ -62,6 +62,16 @@ def run(contenders: Mapping[str, Callable[[Task], Found]], tasks: Sequence[Task]
     return {name: [_timed(contender, task) for task in tasks] for name, contender in contenders.items()}
 
 
+def seconds(results: Sequence[Timed[Found]]) -> float:
+    """The median seconds over the tasks, so that what was compiled for the first does not count.
+
+    >>> from rndlib.practice import task
+    >>> task.seconds([task.Timed("slow", 9.0), task.Timed("a", 1.0), task.Timed("b", 2.0)])
+    2.0
+    """
+    return float(np.median([timed.seconds for timed in results]))
+
+
 def parameters(net: MLP, heads: int, networks: int) -> int:
     """Weights and biases of so many networks of so many outputs.
 
