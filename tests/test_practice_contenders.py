@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rndlib import MLP, RND, laws
-from rndlib.practice import data, detectors, regressors, task
+from rndlib.practice import data, detectors, regressors, scores, task
 
 pytestmark = pytest.mark.filterwarnings("ignore::rndlib.heads.HeadsWarning")
 SIZES = task.Sizes(heads=4, members=3, rtol=0.3, epochs=300)
@@ -53,6 +53,18 @@ def test_the_exact_process_is_the_law_plus_noise(line):
     found = regressors.exact_gp(line)
     np.testing.assert_array_equal(found.mean, law.mean)
     np.testing.assert_allclose(found.std**2, law.var + 0.3**2, rtol=1e-12)
+
+
+def test_every_score_is_of_the_predictions_on_its_split(line):
+    found = regressors.exact_gp(line)
+    sure = replace(found, std=found.std / 10)
+    y = line.X_test[:, 0] + 0.3
+    of = regressors.scored([found, sure], [y, y])
+    assert set(of) == set(regressors.SCORES)
+    assert of["NLL"][0] == scores.negative_log_likelihood(y, found.mean, found.std)
+    assert of["RMSE"][0] == of["RMSE"][1] == pytest.approx(np.linalg.norm(y - found.mean) / 3)
+    assert of["width"][0] == pytest.approx(10 * of["width"][1])
+    assert of["coverage"][0] > of["coverage"][1]
 
 
 def test_bayesian_rnd_counts_what_it_trained(line):

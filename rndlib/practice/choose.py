@@ -20,7 +20,13 @@ from rndlib.network import MLP
 
 @dataclass(frozen=True)
 class Choice:
-    """A network, a standard deviation of the noise in the units of y, and their log evidence in nats."""
+    """A network, a standard deviation of the noise in the units of y, and their log evidence in nats.
+
+    >>> from rndlib import MLP
+    >>> from rndlib.practice.choose import Choice
+    >>> Choice(MLP(3), noise_std=0.5, log_evidence=-13.6).net.sigma_w
+    1.5
+    """
 
     net: MLP
     noise_std: float

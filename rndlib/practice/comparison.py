@@ -17,7 +17,12 @@ from rndlib import checks
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with the ends of its confidence interval."""
+    """An estimate with the ends of its confidence interval.
+
+    >>> from rndlib.practice.comparison import Interval
+    >>> Interval(0.5, low=0.25, high=1.0)
+    Interval(estimate=0.5, low=0.25, high=1.0)
+    """
 
     estimate: float
     low: float

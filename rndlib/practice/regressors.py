@@ -40,13 +40,27 @@ def exact_gp(task: Task) -> Predictive:
 
 def bayesian_rnd(task: Task) -> Predictive:
     """One body of many heads, with directions of their own as the heads are many for the width; and a mean network."""
+    return _bayesian_rnd(task, GradientFlow(rtol=task.sizes.rtol))
+
+
+def minibatch_rnd(task: Task) -> Predictive:
+    """The same trained by Adam in minibatches, which needs no matrix of all pairs of points: for large data.
+
+    At ten times Adam's default rate, as the minimum is where the error has its law, and these are few steps to it.
+    """
+    sizes = task.sizes
+    solver = StochasticGradient(learning_rate=1e-2, epochs=sizes.epochs, batch_size=sizes.batch, progress=False)
+    return _bayesian_rnd(task, solver)
+
+
+def _bayesian_rnd(task: Task, solver: GradientFlow | StochasticGradient) -> Predictive:
     model = BayesianRND(
         task.net,
         task.sizes.heads,
         directions="independent",
         noise_std=task.noise_std,
         seed=task.seed,
-        solver=GradientFlow(rtol=task.sizes.rtol),
+        solver=solver,
     ).fit(task.X, task.y)
     mean, std = model.predict(task.X_test, return_std=True)
     fitted = parameters(task.net, task.sizes.heads, 1) + parameters(task.net, 1, 1)
@@ -111,6 +125,7 @@ def laplace(task: Task) -> Predictive:
 
 REGRESSORS: dict[str, Callable[[Task], Predictive]] = {
     "Bayesian RND": bayesian_rnd,
+    "Bayesian RND, minibatches": minibatch_rnd,
     "exact NTK-GP": exact_gp,
     "Bayesian ensemble": bayesian_ensemble,
     "deep ensemble, stopped early": deep_ensemble,
