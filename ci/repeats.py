@@ -23,6 +23,7 @@ from typing import Any
 import ledgers
 
 from rndlib import cores, notebooks, output, provenance, runs
+from rndlib.claims import NO_CLAIMS
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = 5  # repeats of which the table keeps the numbers
@@ -96,7 +97,7 @@ def main(study: Study) -> None:
     """Run what is missing, then write the table."""
     from tqdm import tqdm  # The tests of this file also run where it is not installed.
 
-    versions = {name: source(name, study.profile) for name in notebooks.names()}
+    versions = {name: source(name, study.profile) for name in notebooks.names() if name not in NO_CLAIMS}
     found = recorded(study, versions)
     pending = [(name, number) for number in study.repeats for name in versions if (name, number) not in found]
     study.record.parent.mkdir(exist_ok=True)

@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from rndlib import figures as library
-from rndlib.claims import CLAIMS
+from rndlib.claims import CLAIMS, NO_CLAIMS
 
 _SHOWN = re.compile(r"(\w+)\.png")  # what a saved figure is as text (`rndlib.figures.style.Picture`)
 _DRAWS = re.compile(r"\bfigures\.(\w+)\(")
@@ -36,7 +36,8 @@ def page(path: Path, figures: Path) -> tuple[NotebookNode, dict[str, Drawn]]:
 
     Raises
     ------
-    ValueError: a figure has no name or is none of `rndlib.figures`, or the notebook shows no verdict.
+    ValueError: a figure has no name or is none of `rndlib.figures`, or the notebook shows no verdict and is not one of
+        `NO_CLAIMS`.
     """
     notebook = nbformat.read(path, as_version=4)
     name, cells, drawn, claims, heading = path.stem, [], {}, [], ""
@@ -63,7 +64,7 @@ def page(path: Path, figures: Path) -> tuple[NotebookNode, dict[str, Drawn]]:
                 _write(figures / name / f"{figure}.png", base64.b64decode(data["image/png"]))
                 cells.append(new_markdown_cell(_caption(name, figure, drawn[figure])))
         cell.outputs = [output for output in cell.outputs if "image/png" not in output.get("data", {})]
-    if not claims:
+    if not claims and name not in NO_CLAIMS:
         raise ValueError(f"{path} shows no verdict: end it with the ledger, and run it before it is stored")
     title, _, rest = cells[0].source.partition("\n\n")
     cells[0].source = f"{title}\n\n{_about(name)}\n\n{rest}"

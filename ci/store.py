@@ -15,6 +15,7 @@ from pathlib import Path
 import nbformat
 
 from rndlib import ledger, output
+from rndlib.claims import NO_CLAIMS
 
 ROOT = Path(__file__).resolve().parent.parent
 LEDGER = ROOT / "notebooks" / "ledger.json"
@@ -36,6 +37,8 @@ def store(name: str) -> None:
         cell.metadata.pop("papermill", None)
     stored.metadata.pop("papermill", None)
     nbformat.write(stored, ROOT / "notebooks" / f"{name}.ipynb")
+    if name in NO_CLAIMS:
+        return
     numbers = json.loads(LEDGER.read_text(encoding="utf-8")) if LEDGER.exists() else {}
     numbers[name] = {
         verdict.id: {"value": verdict.value, "interval": verdict.interval, "control": verdict.control_value}

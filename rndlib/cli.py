@@ -86,7 +86,8 @@ def _run(asked: argparse.Namespace) -> int:
         return KERNEL_DIED if isinstance(error, KernelDied) else 1
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    print(ledger.table(result.verdicts))
+    if result.verdicts:
+        print(ledger.table(result.verdicts))
     print(f"{notebook.name} ({asked.profile}): {reports.cost([result])}, in {result.folder}")
     return _settled([result])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rndlib import output
-from rndlib.claims import CLAIMS, Finding
+from rndlib.claims import CLAIMS, NO_CLAIMS, Finding
 from rndlib.ledger import FILE, Ledger, Verdict, holds, read, table
 
 BELOW, ABOVE = Finding(0.1, (0.04, 0.1)), Finding(0.9)
@@ -43,6 +43,10 @@ def test_claims_are_declared_in_full():
         texts = [getattr(claim, field.name) for field in fields(claim) if field.name != "tolerance"]
         assert all(texts), claim.id
         assert "|" not in "".join(texts), f"{claim.id}: a vertical bar would break the Markdown tables"
+
+
+def test_notebooks_without_claims_have_none():
+    assert not NO_CLAIMS & {claim.notebook for claim in CLAIMS.values()}
 
 
 def test_rates_demand_a_fall_and_margins_leave_room():

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rndlib import runs, sums
-from rndlib.claims import CLAIMS
+from rndlib.claims import CLAIMS, NO_CLAIMS
 
 pytestmark = pytest.mark.tools
 
@@ -349,6 +349,14 @@ def test_verify_exits_with_1_unless_all_holds(project, claims, words):
         assert code == 1
         assert words in err
         assert "Z9" in out
+
+
+def test_a_notebook_that_compares_needs_no_verdict(project):
+    store(project, claims=[claim()])
+    store(project, next(iter(NO_CLAIMS)), [])
+    code, out, err = call(project, "verify")
+    assert (code, err) == (0, "")
+    assert "Z1" in out
 
 
 def test_verify_misses_declared_claims_without_a_verdict(project):

@@ -20,6 +20,9 @@ MODULES = [
     "laws",
     "mismatch",
     "network",
+    "practice.choose",
+    "practice.comparison",
+    "practice.scores",
     "practice.thompson",
     "solvers",
 ]

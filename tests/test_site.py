@@ -12,7 +12,7 @@ import site_notebooks
 import site_pages
 
 from rndlib import notebooks
-from rndlib.claims import CLAIMS
+from rndlib.claims import CLAIMS, NO_CLAIMS
 
 pytestmark = [pytest.mark.tools, pytest.mark.torch]
 
@@ -173,6 +173,9 @@ def test_a_notebook_without_verdicts_or_names_is_refused(tmp_path):
     nbformat.write(notebook, tmp_path / "silent.ipynb")
     with pytest.raises(ValueError, match="no verdict"):
         site_notebooks.page(tmp_path / "silent.ipynb", tmp_path / "figures")
+    comparing = tmp_path / f"{next(iter(NO_CLAIMS))}.ipynb"
+    shutil.copy(tmp_path / "silent.ipynb", comparing)
+    assert site_notebooks.page(comparing, tmp_path / "figures")[1] == {}
 
 
 DOCSTRING = """Says *what*, of `RND` and x_ | y.

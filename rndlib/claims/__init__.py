@@ -18,3 +18,6 @@ CLAIMS: Mapping[str, Claim] = MappingProxyType(
         for claim in part.ROWS
     }
 )
+
+NO_CLAIMS = frozenset({"06_in_practice"})
+"""Notebooks that compare and judge no claim of the paper. Any other that reaches no verdict has failed."""

@@ -19,6 +19,11 @@ from rndlib.figures.kernels import trajectories as trajectories
 from rndlib.figures.laws import covariances as covariances
 from rndlib.figures.laws import ratio_over_points as ratio_over_points
 from rndlib.figures.laws import variance_against_time as variance_against_time
+from rndlib.figures.practice import areas_against_heads as areas_against_heads
+from rndlib.figures.practice import images as images
+from rndlib.figures.practice import intervals as intervals
+from rndlib.figures.practice import predictions as predictions
+from rndlib.figures.practice import quality_against_seconds as quality_against_seconds
 from rndlib.figures.sampling import Sampled as Sampled
 from rndlib.figures.sampling import distances_from_law as distances_from_law
 from rndlib.figures.sampling import functions_on_walk as functions_on_walk
