@@ -83,8 +83,8 @@ def report(verdicts: Sequence[Verdict], figures: Mapping[str, Mapping[str, str]]
     """
     parts = [
         "# Report",
-        "What `rndlib report` says of the stored run: the verdicts, how they depend on the seeds, what things cost, and "
-        "the figures. A report of your own also has the seconds, memory and hardware of each notebook.",
+        "What `rndlib report` says of the stored run: the verdicts, how they depend on the seeds, what things cost, "
+        "and the figures. A report of your own also has the seconds, memory and hardware of each notebook.",
         "## Claims",
         summary(verdicts),
         ledger.table(verdicts),

@@ -10,7 +10,8 @@ import pytest
 from benchmarks import timing
 from benchmarks.section import Asked, Case, Section
 
-from rndlib import costs
+from rndlib import MLP, DeepEnsemble, GradientDescent, GradientFlow, backends, costs, datasets
+from rndlib.weights import Role, draw
 
 pytestmark = pytest.mark.tools
 
@@ -143,3 +144,67 @@ def test_kernels_compares_with_quadrature_and_closed_forms(monkeypatch):
     assert np.all(np.diff(np.log(errors)[[0, 2, 1]]) > 0)
     assert {row["kernel"] for row in rows if row["by"] == "closed form"} == {"relu", "erf", "gelu"}
     assert all(max(row["error, NNGP"], row["error, NTK"]) < 3e-8 for row in rows if not row["by"].startswith("degree"))
+
+
+@pytest.fixture
+def problem():
+    """Three networks on the toy data, and their converged functions."""
+    from benchmarks.descent import Problem
+
+    data, net = datasets.toy(0, n_test=50), MLP(3, width=1024)
+    limit = DeepEnsemble(net, 3, solver=GradientFlow(rtol=1e-5)).fit(data.X, data.y).functions(data.X_test)[:, None]
+    return Problem(net, data.X, data.X_test, draw(net, 1, 0, Role.MEMBER, range(3)), np.tile(data.y, (3, 1, 1)), limit)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("optimiser", ["GD", "Adam"])
+def test_peers_take_the_same_steps(problem, optimiser):
+    from benchmarks import peers
+
+    rate = problem.rate() if optimiser == "GD" else 1e-2
+    found = {}
+    for name, make in {**peers.TOGETHER, **peers.ONE_BY_ONE}.items():
+        peer = make(problem.net, problem.start, problem.X, problem.targets, optimiser, rate)
+        for steps in (3, 7):  # they go on from where they are
+            peer.run(steps)
+        found[name] = backends.load("jax").functions(problem.net, peer.params(), problem.X_test, "float64")
+    if optimiser == "GD":
+        descent = GradientDescent(rate, 10)
+        ensemble = DeepEnsemble(problem.net, 3, solver=descent).fit(problem.X, problem.targets[0, 0])
+        found["rndlib"] = ensemble.functions(problem.X_test)[:, None]
+    reference = found.pop("JAX vmap")
+    for name, functions in found.items():
+        # float32, ten steps, and Adam's divide small numbers by their size
+        np.testing.assert_allclose(functions, reference, rtol=0, atol=1e-3 * np.abs(reference).max(), err_msg=name)
+
+
+@pytest.mark.torch
+def test_the_linear_model_says_how_many_steps_networks_take(problem):
+    from benchmarks import descent, peers
+
+    steps = problem.linear_steps()
+    peer = peers.ONE_BY_ONE["JAX one by one"](
+        problem.net, problem.start, problem.X, problem.targets, "GD", problem.rate()
+    )
+    found = descent.trained(problem, peer, steps // 20, 3 * steps)
+    # The kernel of 1024 units differs from its limit, in its smallest eigenvalue by some ten per cent.
+    assert found.steps is not None
+    assert 0.5 < found.steps / steps < 2
+    assert problem.distance(problem.start) > 0.1
+    assert descent.trained(problem, peer, 1, 0) == descent.Found(None, np.inf)
+
+
+@pytest.mark.torch
+def test_ensembles_compares_every_peer(monkeypatch):
+    from benchmarks import comparison, ensembles
+
+    monkeypatch.setattr(ensembles, "QUICK_MEMBERS", 9)
+    monkeypatch.setattr(ensembles, "QUICK_WORK", 10_000)
+    monkeypatch.setattr(comparison, "CHECKED", 2)
+    (case,) = ensembles.SECTION.cases(Asked(quick=True, widths=(512,)))
+    rows = case.rows()
+    assert rows[0]["by"] == "rndlib"
+    assert {row["by"].split(", ")[1] for row in rows[1:]} == {"GD", "Adam"}
+    assert len(rows) == 1 + 2 * 4
+    assert rows[0]["distance"] < 1e-3  # what GradientFlow promises by default
+    assert all(row["distance"] <= 1e-2 for row in rows if "GD" in row["by"])

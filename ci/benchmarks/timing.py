@@ -52,7 +52,7 @@ def side_by_side(calls: Mapping[str, Callable[[], object]], repeats: int = REPEA
     if repeats < 1:
         raise ValueError(f"repeats = {repeats}: give 1 or more")
     names = list(calls)
-    firsts = {name: _timed(calls[name])[0] for name in names}
+    firsts = {name: once(calls[name]) for name in names}
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     for repeat in range(repeats):
         turn = repeat % len(names)
@@ -68,6 +68,11 @@ def ratio(slow: Timing, fast: Timing) -> Spread:
     """How many times as long the one takes as the other, from repeats that were made side by side."""
     ratios = [s / f for s, f in zip(slow.seconds, fast.seconds, strict=True)]
     return Spread(float(np.median(ratios)), min(ratios), max(ratios))
+
+
+def once(call: Callable[[], object]) -> float:
+    """Wall seconds of a single call."""
+    return _timed(call)[0]
 
 
 def _timed(call: Callable[[], object]) -> tuple[float, float]:
