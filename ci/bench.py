@@ -24,7 +24,7 @@ from rndlib import costs, output, provenance
 from rndlib.progress import progress
 
 ROOT = Path(__file__).resolve().parent.parent
-SECTIONS = ("kernels", "ensembles")
+SECTIONS = ("kernels", "ensembles", "floor", "growth")
 
 Rows = list[costs.Row]
 

@@ -208,3 +208,49 @@ def test_ensembles_compares_every_peer(monkeypatch):
     assert len(rows) == 1 + 2 * 4
     assert rows[0]["distance"] < 1e-3  # what GradientFlow promises by default
     assert all(row["distance"] <= 1e-2 for row in rows if "GD" in row["by"])
+
+
+def test_the_floor_is_below_what_it_bounds(monkeypatch):
+    from benchmarks import floor
+
+    for name, value in {"QUICK_SIDE": 64, "QUICK_MEMBERS": 3, "QUICK_POINTS": 20, "QUICK_HALF_STEPS": 4}.items():
+        monkeypatch.setattr(floor, name, value)
+    monkeypatch.setattr(floor, "ROUNDS", 2)
+    rows = [row for case in floor.SECTION.cases(Asked(quick=True, widths=(16,))) for row in case.rows()]
+    assert [row.get("unit") for row in rows[:4]] == ["Gflop/s", "10^9 values/s"] * 2
+    assert len(rows) == 4 + 2 + 1
+    for row in rows[4:]:
+        assert row["share"] == row["bound"] / row["seconds"].median
+    assert rows[-1]["eigenproblem"] > 0
+
+
+def test_the_exponent_of_a_power_and_its_interval():
+    from benchmarks import growth
+
+    sizes = [1.0, 10.0, 100.0, 1000.0]
+    assert growth.exponent(sizes, [3 * size**1.5 for size in sizes]) == pytest.approx((1.5, 1.5, 1.5))
+    found = growth.exponent(sizes, [1.0, 20.0, 50.0, 1000.0])
+    assert isinstance(found, costs.Spread)
+    assert found.low < 1 < found.high
+    assert growth.exponent([2.0, 4.0], [1.0, 8.0]) == pytest.approx(3.0)
+
+
+def test_growth_runs_each_size_in_a_process_of_its_own():
+    from benchmarks import growth
+
+    (case,) = [case for case in growth.SECTION.cases(Asked(quick=True)) if case.name.startswith("kernel")]
+    (row,) = case.rows()
+    assert row["sizes"] == "100, 300"
+    assert len(row["seconds"].split(", ")) == 2
+    with pytest.raises(RuntimeError, match="one_size.py kernel 0 failed"):
+        growth._in_a_process("kernel", 0)
+
+
+def test_every_task_of_growth_runs_and_grows_thirtyfold():
+    from benchmarks import one_size
+
+    for task in one_size.TASKS.values():
+        assert task.sizes[-1] >= 30 * task.sizes[0]
+        found = one_size.measure(task, task.quick[0])
+        assert found.after >= found.before > 0
+        assert 1 <= len(found.seconds) <= one_size.CALLS

@@ -21,12 +21,12 @@ TRIED = (1e-3, 1e-2, 1e-1)
 NOTE = (
     f"The time until the test function of half of the networks is within {ACCURACY:g} of the converged flow's, in the "
     "norm over test points and heads. The others are full-batch descent in float32, GD at 0.95 of 2 / lambda_max of "
-    "the networks' own kernels; their seconds are those of *timed*, scaled to all networks and to *steps*. Steps of GD "
-    f"are those of the linear model; *trained* is how many up to {CHECKED} networks themselves took, if they came "
-    f"there within twice as many. Adam's rate is the best of {', '.join(f'{rate:g}' for rate in TRIED)}; where it does not "
-    "come there within twice the steps of GD, its seconds are for these, and are no price of the accuracy. *distance* "
-    "is the least that was found; for rndlib, at its default settings, the largest over the networks. *cores* is how "
-    "many were busy."
+    "the networks' own kernels; their seconds are those of *timed*, scaled to all networks and to *steps*. Steps of "
+    f"GD are those of the linear model; *trained* is how many up to {CHECKED} networks themselves took, if they came "
+    f"there within twice as many. Adam's rate is the best of {', '.join(f'{rate:g}' for rate in TRIED)}; where it "
+    "does not come there within twice the steps of GD, its seconds are for these, and are no price of the accuracy. "
+    "*distance* is the least that was found; for rndlib, at its default settings, the largest over the networks. "
+    "*cores* is how many were busy."
 )
 
 

@@ -6,12 +6,15 @@ interval that holds the true median with probability 1 - 2^(1 - repeats), whatev
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from rndlib.costs import Spread
+
+Name = TypeVar("Name", bound=Hashable)
 
 REPEATS = 5
 """Ratios of so many repeats have intervals of 94 %."""
@@ -40,7 +43,7 @@ class Timing:
         return Timing(tuple(factor * s for s in self.seconds), self.first + more, self.cores)
 
 
-def side_by_side(calls: Mapping[str, Callable[[], object]], repeats: int = REPEATS) -> dict[str, Timing]:
+def side_by_side(calls: Mapping[Name, Callable[[], object]], repeats: int = REPEATS) -> dict[Name, Timing]:
     """Time every call `repeats` times, after a first call of each that is timed apart.
 
     A call must return only when its work is done: JAX hands back arrays that are still being computed.
@@ -53,7 +56,7 @@ def side_by_side(calls: Mapping[str, Callable[[], object]], repeats: int = REPEA
         raise ValueError(f"repeats = {repeats}: give 1 or more")
     names = list(calls)
     firsts = {name: once(calls[name]) for name in names}
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+    found: dict[Name, list[tuple[float, float]]] = {name: [] for name in names}
     for repeat in range(repeats):
         turn = repeat % len(names)
         for name in names[turn:] + names[:turn]:
