@@ -24,7 +24,7 @@ from rndlib import costs, output, provenance
 from rndlib.progress import progress
 
 ROOT = Path(__file__).resolve().parent.parent
-SECTIONS = ("kernels", "ensembles", "floor", "growth")
+SECTIONS = ("kernels", "ensembles", "heads", "floor", "growth")
 
 Rows = list[costs.Row]
 

@@ -73,8 +73,9 @@ def compare(
     found = {"GD": _check(problem, "GD", rate, steps)}
     if adam:
         found["Adam"] = min((_check(problem, "Adam", each, steps) for each in TRIED), key=lambda f: f.nearest)
-    networks = f"{round(part * bodies)} networks"
-    rows: list[Row] = [{**shared, "by": library, **_timing(times[library]), "timed": networks, "distance": error}]
+    rows: list[Row] = [
+        {**shared, "by": library, **_timing(times[library]), "timed": _number(round(part * bodies)), "distance": error}
+    ]
     for name, (optimiser, count, timed) in parts.items():
         taken = steps if optimiser == "GD" else found[optimiser].steps
         whole = times[name].scaled((taken or 2 * steps) / timed * bodies / count)
@@ -84,7 +85,7 @@ def compare(
                 "by": name,
                 **_timing(whole),
                 "times rndlib's": ratio(whole, times[library]),
-                "timed": f"{count} networks, {timed} steps",
+                "timed": f"{_number(count)}, {timed} steps",
                 "steps": taken or f"over {2 * steps}",
                 "trained": found[optimiser].steps,
                 "distance": found[optimiser].nearest,
@@ -103,6 +104,10 @@ def _numbers(net: MLP, targets: np.ndarray) -> int:
     _, heads, n_samples = targets.shape
     parameters = sum(rows * (columns + 1) for rows, columns in net.layer_shapes(heads))
     return parameters + n_samples * ((net.depth - 1) * net.width + heads)
+
+
+def _number(networks: int) -> str:
+    return f"{networks} network{'s' * (networks > 1)}"
 
 
 def _timing(time: Timing) -> Row:
