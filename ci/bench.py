@@ -24,7 +24,7 @@ from rndlib import costs, output, provenance
 from rndlib.progress import progress
 
 ROOT = Path(__file__).resolve().parent.parent
-SECTIONS = ("kernels", "ensembles", "heads", "floor", "growth")
+SECTIONS = ("kernels", "ensembles", "heads", "sampling", "floor", "growth", "whole")
 
 Rows = list[costs.Row]
 
@@ -131,6 +131,9 @@ def main(words: Sequence[str]) -> None:
     place = ROOT / "results" / "bench-quick.json" if asked.quick else ROOT / "notebooks" / costs.FILE
     for name in names:
         section = measure(load(name), asked, record)
+        if not section["rows"]:
+            print(f"{name}: nothing on record; run `make reproduce` first\n")
+            continue
         store(place, section)
         forget(record, name, asked.quick)
         print("\n\n".join(costs.section(section)), flush=True)

@@ -58,10 +58,11 @@ def digits() -> Data:
 def _cases(asked: Asked) -> Iterator[Case]:
     widths = asked.widths or (QUICK_WIDTHS if asked.quick else WIDTHS)
     members, work = (QUICK_MEMBERS, QUICK_WORK) if asked.quick else (MEMBERS, WORK)
+    adam = not asked.quick
     for width in widths:
-        yield Case(f"toy, {width}", lambda width=width: _rows(toy(), width, members, work, width == widths[0]))
+        yield Case(f"toy, {width}", lambda width=width: _rows(toy(), width, members, work, adam and width == widths[0]))
     if not asked.quick:
-        yield Case(f"digits, {widths[0]}", lambda: _rows(digits(), widths[0], members, work, True))
+        yield Case(f"digits, {widths[0]}", lambda: _rows(digits(), widths[0], members, work, adam))
 
 
 SECTION = Section(

@@ -83,6 +83,12 @@ def _rates(dtype: str, side: int) -> tuple[Timing, Timing, float, float]:
     return products, times[fastest], 2.0 * side**3 * count, float(prod(fastest[1]) * ROUNDS * count)
 
 
+def operations_per_second(dtype: str) -> float:
+    """Of matrix products, all cores at once."""
+    products, _, operations, _ = _rates(dtype, SIDE)
+    return operations / products.spread.median
+
+
 def _on_all_cores(function: Callable[[Any], Any], dtype: str, shape: tuple[int, ...], count: int) -> Callable[[], Any]:
     """A call that applies a compiled function `count` times, as many at once as there are cores."""
     compiled = jax.jit(function, compiler_options=WIDE)
@@ -130,6 +136,15 @@ def _evaluation(width: int, dtype: str, side: int, members: int, points: int) ->
     }
 
 
+def half_step_operations(width: int, n_samples: int, in_dim: int) -> float:
+    """Of its matrix products, with one head and depth 2: those of two Gram matrices over the units, and passes of the
+    points through both layers, forward, backward and along the change of the parameters. A sum has one addition less
+    than products."""
+    grams, forward = 2 * (2 * n_samples), (2 * in_dim - 1) + 2
+    along, backward = (2 * in_dim - 1) + 2 + 2, 1 + 2 * in_dim + 2
+    return float(width) * n_samples * (grams + forward + along + backward)
+
+
 @in_float64
 def _half_step(width: int, side: int, half_steps: int) -> Row:
     net, data = MLP(3, width=width), datasets.toy(seed=0, n_test=1)
@@ -163,9 +178,7 @@ def _half_step(width: int, side: int, half_steps: int) -> Row:
         REPEATS,
     )
     half_step, eigenproblem = (times[name].scaled(1 / count) for name in ("half-steps", "eigenproblems"))
-    # Depth 2, one head: the kernel's two Gram matrices, and eight passes through a layer of either kind.
-    products = float(width) * (4 * n * n + n * (6 * d + 6))
-    bound = _bound("float64", side, products, float(n * width))
+    bound = _bound("float64", side, half_step_operations(width, n, d), float(n * width))
     return {
         "task": "half-step of the solver, one network",
         "dtype": "float64",

@@ -19,13 +19,14 @@ from rndlib.quiet import quiet
 
 Matrices = tuple[np.ndarray, np.ndarray]
 
-FULL, QUICK = ((2000, 2000), (5000, 10)), ((200, 200), (1000, 10))
+FULL, QUICK = ((2000, 2000), (5000, 10)), ((200, 200),)
 DEGREES = (25, 100)
 WORK, QUICK_WORK = 10**8, 10**7
 """Nodes times entries that a quadrature is given in a call, as it may hold an array of as many numbers: of a larger
 matrix as many columns as this allows."""
 
 SAMPLED, NODES, FEWER = 100, 128, 96
+"""Entries that are compared with the reference, and its nodes, and those of one that tells whether it has converged."""
 
 
 def _cases(asked: Asked) -> Iterator[Case]:
