@@ -6,7 +6,7 @@ JOBS ?= $(if $(filter smoke,$(PROFILE)),2,1)
 NOTEBOOKS = $(sort $(basename $(notdir $(wildcard notebooks/*.ipynb))))
 BIN = .venv/bin
 
-.PHONY: reproduce store calibrate seeds site test lint units notebooks newest environment environments
+.PHONY: reproduce store calibrate seeds bench site test lint units notebooks newest environment environments
 
 # Every notebook runs, whatever the one before it said; the exit code is 0 only if all ran and every claim holds.
 reproduce: environment
@@ -26,6 +26,11 @@ calibrate: environment
 
 seeds: environment
 	$(BIN)/python ci/repeats.py other_seeds
+
+# What things cost beside other ways to them: half an hour on an idle machine, under three minutes with QUICK=1.
+# SECTIONS=kernels measures that part alone. It resumes.
+bench: environment
+	$(BIN)/python ci/bench.py $(if $(QUICK),--quick) $(SECTIONS)
 
 # What the stored notebooks show, with the reference and how-to pages, as a site in build/site.
 site: environment

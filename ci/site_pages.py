@@ -9,7 +9,7 @@ from pathlib import Path
 
 import site_notebooks
 
-from rndlib import ledger, notebooks, studies
+from rndlib import costs, ledger, notebooks, studies
 from rndlib.claims import CLAIMS, Finding
 from rndlib.ledger import Ledger, Verdict, rounded
 from rndlib.tables import aligned
@@ -83,12 +83,12 @@ def report(verdicts: Sequence[Verdict], figures: Mapping[str, Mapping[str, site_
     """
     parts = [
         "# Report",
-        "What `rndlib report` says of the stored run: the verdicts, how they depend on the seeds, and the figures. "
-        "A report of your own also has the seconds, memory and hardware of each notebook.",
+        "What `rndlib report` says of the stored run: the verdicts, how they depend on the seeds, what things cost, "
+        "and the figures. A report of your own also has the seconds, memory and hardware of each notebook.",
         "## Claims",
         summary(verdicts),
         ledger.table(verdicts),
-        *(part.replace("# ", "## ", 1) if part.startswith("# ") else part for part in studies.report(place)),
+        *(f"#{part}" if part.startswith("#") else part for part in [*studies.report(place), *costs.report(place)]),
     ]
     for name, drawn in figures.items():
         if drawn:

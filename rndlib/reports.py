@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rndlib import ledger, studies
+from rndlib import costs, ledger, studies
 from rndlib.claims import CLAIMS, NO_CLAIMS
 from rndlib.ledger import Verdict
 from rndlib.runs import Result
@@ -54,7 +54,7 @@ def cost(results: Sequence[Result]) -> str:
 
 
 def report(results: Sequence[Result], place: Path, notebooks: Path) -> str:
-    """A Markdown report on all results, its figures linked relative to `place`, with the studies beside `notebooks`."""
+    """A Markdown report on all results, figures linked relative to `place`, with what is stored beside `notebooks`."""
     verdicts = [verdict for result in results for verdict in result.verdicts]
     lines = unsettled(results)
     parts = [
@@ -65,6 +65,7 @@ def report(results: Sequence[Result], place: Path, notebooks: Path) -> str:
         aligned(["notebook", "profile", "seconds", "peak memory", "hardware", "commit"], map(_run, results)),
         f"Together {cost(results)}.",
         *studies.report(notebooks),
+        *costs.report(notebooks),
     ]
     for result in results:
         figures = sorted(result.folder.glob("*.png"))

@@ -1,0 +1,1 @@
+"""What `ci/bench.py` measures: a section a module, each with a table of its own."""

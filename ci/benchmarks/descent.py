@@ -1,0 +1,107 @@
+"""How many steps descent takes until the test function is near the converged flow's.
+
+The number that the times are scaled by comes from the linear model of an infinitely wide network, at the rate that the
+networks' own tangent kernels allow; at a small size the networks themselves are trained, and say what it is there.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from benchmarks.peers import Peer
+from rndlib import MLP, backends, kernels
+from rndlib.backends.jax.precision import in_float64
+from rndlib.backends.jax.spectrum import largest_eigenvalue
+from rndlib.weights import Params
+
+ACCURACY = 1e-2
+"""Relative distance of the test function from the converged flow's, in the norm over test points, at which descent is
+done, for half of the networks."""
+
+RATE = 0.95
+"""Of the largest stable rate 2 / lambda_max, where the fastest mode would not come to rest."""
+
+MOST = 10**9
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Networks before training, and what they are trained towards.
+
+    start: parameters, bodies on the leading axis. targets: (bodies, heads, N). limit: the functions of the converged
+    flow at X_test, (bodies, heads, T).
+    """
+
+    net: MLP
+    X: Float[np.ndarray, "n d"]
+    X_test: Float[np.ndarray, "t d"]
+    start: Params
+    targets: Float[np.ndarray, "bodies heads n"]
+    limit: Float[np.ndarray, "bodies heads t"]
+
+    def distance(self, params: Params) -> float:
+        """Relative distance of the functions at X_test from the limit: the median over the bodies."""
+        found = backends.load("jax").functions(self.net, params, self.X_test, "float64")
+        return float(np.median(_norm(found - self.limit) / _norm(self.limit)))
+
+    @in_float64
+    def rate(self) -> float:
+        """The rate of descent: `RATE` of what the networks' own tangent kernels at the start allow."""
+        start = jax.tree.map(jnp.asarray, self.start)
+        return RATE * 2 / float(largest_eigenvalue(self.net, start, jnp.asarray(self.X), jnp.asarray(0.0)))
+
+    def linear_steps(self) -> int:
+        """Steps at `rate` until the linear model of half of the bodies is within `ACCURACY` of its limit.
+
+        f_k - f_inf = Theta_xX Theta^-1 (I - rate Theta)^k (f_0(X) - y), with Theta the infinite-width kernel.
+
+        Raises
+        ------
+        ValueError: it takes more than `MOST` steps.
+        """
+        values, vectors = np.linalg.eigh(kernels.kernel(self.net, self.X).ntk)
+        across = kernels.kernel(self.net, self.X_test, self.X).ntk @ vectors / values
+        residual = (backends.load("jax").functions(self.net, self.start, self.X, "float64") - self.targets) @ vectors
+        size = _norm(self.limit)
+        left = 1 - min(self.rate(), RATE * 2 / values[-1]) * values
+
+        def done(steps: int) -> bool:
+            return float(np.median(_norm((residual * left**steps) @ across.T) / size)) <= ACCURACY
+
+        high = 1
+        while not done(high):
+            high *= 2
+            if high > MOST:
+                raise ValueError(f"descent takes more than {MOST} steps to {ACCURACY:g}: choose an easier problem")
+        low = high // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if done(middle) else (middle, high)
+        return high
+
+
+@dataclass(frozen=True)
+class Found:
+    """Training of networks themselves: steps to the accuracy, None if it was not reached, and the least distance."""
+
+    steps: int | None
+    nearest: float
+
+
+def trained(problem: Problem, peer: Peer, every: int, most: int) -> Found:
+    """Train until the accuracy is reached, looking after `every` steps, or for `most` steps."""
+    nearest = np.inf
+    for steps in range(every, most + 1, every):
+        peer.run(every)
+        distance = problem.distance(peer.params())
+        nearest = min(nearest, distance) if np.isfinite(distance) else nearest
+        if distance <= ACCURACY:
+            return Found(steps, nearest)
+    return Found(None, float(nearest))
+
+
+def _norm(functions: Float[np.ndarray, "bodies heads points"]) -> Float[np.ndarray, " bodies"]:
+    return np.linalg.norm(functions, axis=(1, 2))

@@ -1,0 +1,96 @@
+"""Converged ensembles, against descent as users of PyTorch and JAX would write it: seconds to a given accuracy."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks import comparison
+from benchmarks.descent import Problem
+from benchmarks.section import Asked, Case, Section
+from benchmarks.timing import REPEATS, once
+from rndlib import MLP, DeepEnsemble, GradientFlow, datasets
+from rndlib.costs import Row
+from rndlib.weights import Role, draw
+
+WIDTHS, QUICK_WIDTHS = (512, 2048, 8192), (512,)
+MEMBERS, QUICK_MEMBERS = 513, 65
+WORK, QUICK_WORK = 100_000_000, 10_000_000
+TIGHT = GradientFlow(rtol=1e-5)
+"""The flow that both sides are compared with."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """Training and test points.
+
+    part, repeats: of the members, those that rndlib is timed on, and how often. checked: members that are compared
+    with the tight flow.
+    """
+
+    name: str
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    part: float = 1.0
+    repeats: int = REPEATS
+    checked: int = comparison.CHECKED
+
+
+def toy() -> Data:
+    """The paper's problem, ten points in three dimensions."""
+    data = datasets.toy(seed=0, n_test=500)
+    return Data("toy", data.X, data.y, data.X_test)
+
+
+def digits() -> Data:
+    """Real data: 200 images of scikit-learn's digits, the value of the digit for a label, and 500 to test on."""
+    from sklearn.datasets import load_digits
+
+    rows: Any = load_digits(return_X_y=True)
+    X, y = rows
+    X = X[:, X[:200].std(0) > 0]  # pixels that are not always empty
+    X, y = (X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std()
+    return Data("digits", X[:200], y[:200], X[200:700], part=8 / MEMBERS, repeats=2, checked=2)
+
+
+def _cases(asked: Asked) -> Iterator[Case]:
+    widths = asked.widths or (QUICK_WIDTHS if asked.quick else WIDTHS)
+    members, work = (QUICK_MEMBERS, QUICK_WORK) if asked.quick else (MEMBERS, WORK)
+    adam = not asked.quick
+    for width in widths:
+        yield Case(f"toy, {width}", lambda width=width: _rows(toy(), width, members, work, adam and width == widths[0]))
+    if not asked.quick:
+        yield Case(f"digits, {widths[0]}", lambda: _rows(digits(), widths[0], members, work, adam))
+
+
+SECTION = Section(
+    "ensembles",
+    "Ensembles: networks trained to convergence",
+    "Two layers, silu, sigma_w = 1.5, sigma_b = 0.1. *toy* is the paper's problem with N = 10, *digits* has 200 images "
+    f"of scikit-learn's, standardised, 53 pixels each. {comparison.NOTE}",
+    _cases,
+)
+
+
+def _rows(data: Data, width: int, members: int, work: int, adam: bool) -> list[Row]:
+    net = MLP(data.X.shape[1], width=width)
+    ours = round(data.part * members)
+
+    model = DeepEnsemble(net, ours)
+
+    def fit() -> DeepEnsemble:
+        return model.fit(data.X, data.y)
+
+    first = once(fit)  # before anything else compiles its programs
+    checked = min(data.checked, ours)
+    limit = DeepEnsemble(net, checked, solver=TIGHT).fit(data.X, data.y).functions(data.X_test)[:, None]
+    start, targets = draw(net, 1, 0, Role.MEMBER, range(members)), np.tile(data.y, (members, 1, 1))
+    few = [(w[:checked], b[:checked]) for w, b in start]
+    problem = Problem(net, data.X, data.X_test, few, targets[:checked], limit)
+    error = comparison.largest_distance(model.functions(data.X_test)[:checked, None], limit)
+    shared: Row = {"data": data.name, "width": width, "networks": members}
+    return comparison.compare(
+        shared, problem, start, targets, fit, first, error, work, adam, ours / members, data.repeats
+    )

@@ -1,0 +1,76 @@
+"""RND and Bayesian RND with many heads, against descent as users of PyTorch and JAX would write it."""
+
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+
+from benchmarks import comparison
+from benchmarks.descent import Problem
+from benchmarks.section import Asked, Case, Section
+from benchmarks.timing import once
+from rndlib import MLP, RND, BayesianRND, GradientFlow, backends, datasets
+from rndlib.costs import Row
+from rndlib.heads import HeadsWarning
+from rndlib.weights import Role, draw
+
+HEADS, QUICK_HEADS = 512, 32
+WIDTH, QUICK_WIDTH = 2048, 512
+BODIES = (1, 32)
+METHODS = {"RND": RND, "Bayesian RND": BayesianRND}
+WORK, QUICK_WORK = 100_000_000, 10_000_000
+TIGHT = GradientFlow(rtol=1e-5)
+"""The flow that both sides are compared with."""
+
+
+def _cases(asked: Asked) -> Iterator[Case]:
+    heads, work = (QUICK_HEADS, QUICK_WORK) if asked.quick else (HEADS, WORK)
+    for width in asked.widths or ((QUICK_WIDTH if asked.quick else WIDTH),):
+        for method in METHODS:
+            for bodies in BODIES:
+                yield Case(
+                    f"{method}, {width}, {bodies}",
+                    lambda method=method, width=width, bodies=bodies: _rows(method, width, heads, bodies, work),
+                )
+
+
+SECTION = Section(
+    "heads",
+    "RND: many heads trained to convergence",
+    "The same heads in all, on one body or spread over several, N = 10 points of the paper's problem, silu, sigma_w = "
+    f"1.5, sigma_b = 0.1. Each peer is given the targets that rndlib trains on. {comparison.NOTE}",
+    _cases,
+)
+
+
+def _rows(method: str, width: int, heads: int, bodies: int, work: int) -> list[Row]:
+    data, net = datasets.toy(seed=0, n_test=500), MLP(3, width=width)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HeadsWarning)  # cost, not the law, is what is looked at here
+        model = METHODS[method](net, heads // bodies, bodies)
+        first = once(lambda: model.fit(data.X))  # before anything else compiles its programs
+        checked = min(comparison.CHECKED, bodies)
+        tight = METHODS[method](net, heads // bodies, checked, solver=TIGHT).fit(data.X)
+        # The functions are errors plus targets, and the targets those of the bodies' seeds.
+        at_test = _targets(tight, net, data.X_test)
+        limit, found = (
+            each.errors(data.X_test)[: checked * heads // bodies].reshape(at_test.shape) + at_test
+            for each in (tight, model)
+        )
+        error = comparison.largest_distance(found, limit)
+        start = draw(net, heads // bodies, 0, Role.PREDICTOR, range(bodies))
+        targets = _targets(model, net, data.X)
+        few = [(w[:checked], b[:checked]) for w, b in start]
+        problem = Problem(net, data.X, data.X_test, few, targets[:checked], limit)
+        shared: Row = {"method": method, "width": width, "bodies": bodies, "heads on each": heads // bodies}
+        return comparison.compare(
+            shared, problem, start, targets, lambda: model.fit(data.X), first, error, work, adam=False
+        )
+
+
+def _targets(model: RND | BayesianRND, net: MLP, X: np.ndarray) -> np.ndarray:
+    """What each head is trained to match, (bodies, heads, N)."""
+    if isinstance(model, BayesianRND):
+        return model.initial(X)[1].reshape(model.bodies, model.heads, len(X))
+    drawn = draw(net, model.heads, model.seed, Role.TARGET, range(model.bodies))
+    return backends.load("jax").functions(net, drawn, X, "float64")

@@ -1,0 +1,110 @@
+"""Posterior samples: what one costs from Bayesian RND, from Bayesian ensembles, and from the NTK-GP itself."""
+
+import warnings
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from benchmarks.floor import operations_per_second
+from benchmarks.section import Asked, Case, Section
+from benchmarks.timing import ratio, side_by_side
+from rndlib import MLP, BayesianEnsemble, BayesianRND, datasets, laws
+from rndlib.costs import Row
+from rndlib.exponential import rational_exponential
+from rndlib.heads import HeadsWarning
+
+SIZES, QUICK_SIZES = (10, 30, 100, 300, 1000, 3000, 10_000), (10, 300)
+TRAINED, QUICK_TRAINED = 100, 10
+"""Networks are trained for N up to this; above, their time has a bound instead."""
+
+WIDTH, QUICK_WIDTH = 1024, 512
+POINTS, QUICK_POINTS = 1000, 200
+NOISE_STD = 0.1
+SAMPLES, HEADS = 512, 16
+WHOLE, BODIES, MEMBERS = 30, 2, 8
+"""For N above the first, of the networks that make SAMPLES samples, those that are timed: enough for every core of
+two."""
+
+REPEATS, FEW = 3, 2
+EXACT = "NTK-GP"
+
+
+def _cases(asked: Asked) -> Iterator[Case]:
+    sizes, trained = (QUICK_SIZES, QUICK_TRAINED) if asked.quick else (SIZES, TRAINED)
+    points = QUICK_POINTS if asked.quick else POINTS
+    for width in asked.widths or ((QUICK_WIDTH if asked.quick else WIDTH),):
+        for n in sizes:
+            yield Case(f"{width}, {n}", lambda width=width, n=n: _rows(width, n, points, n <= trained))
+
+
+SECTION = Section(
+    "sampling",
+    "Posterior samples",
+    f"{SAMPLES} samples at T test points given N labels of the paper's problem, with noise of standard deviation "
+    f"{NOISE_STD:g}. *{EXACT}*: the exact posterior's covariance, factorised. Bayesian RND makes {HEADS} samples of a "
+    "body, a Bayesian ensemble one of a network; their seconds are those of *timed*, scaled. *variance* is that of "
+    "these samples over the exact one, the mean over test points. *at least* is a bound: the half-steps that N = 10 "
+    "takes, at one product with the tangent kernels for each shift, at the rate of matrix products here; training "
+    "takes more of both as N grows.",
+    _cases,
+)
+
+
+def _rows(width: int, n: int, points: int, trained: bool) -> list[Row]:
+    data, net = datasets.toy(seed=0, n_train=n, n_test=points), MLP(3, width=width)
+    whole = n <= WHOLE
+    bodies, members = (SAMPLES // HEADS, SAMPLES) if whole else (BODIES, MEMBERS)
+    found: dict[str, np.ndarray] = {}
+    law = laws.posterior(net, data.X, data.y, data.X_test, noise_std=NOISE_STD)
+
+    def exact() -> None:
+        law = laws.posterior(net, data.X, data.y, data.X_test, noise_std=NOISE_STD, full_cov=True)
+        assert law.cov is not None
+        cov = law.cov
+        cov.flat[:: points + 1] += 1e-8 * cov.diagonal().max()  # else it is singular in float64
+        generator = np.random.default_rng(0)
+        found[EXACT] = law.mean + generator.standard_normal((SAMPLES, points)) @ np.linalg.cholesky(cov).T
+
+    def rnd() -> None:
+        model = BayesianRND(net, HEADS, bodies, noise_std=NOISE_STD).fit(data.X, data.y)
+        found["Bayesian RND"] = model.sample_y(data.X_test, bodies * HEADS, random_state=0).T
+
+    def ensemble() -> None:
+        model = BayesianEnsemble(net, members, noise_std=NOISE_STD).fit(data.X, data.y)
+        found["Bayesian ensemble"] = model.functions(data.X_test)
+
+    calls: dict[str, Callable[[], object]] = {EXACT: exact}
+    if trained:
+        calls |= {"Bayesian RND": rnd, "Bayesian ensemble": ensemble}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HeadsWarning)
+        times = side_by_side(calls, REPEATS if whole else FEW)
+    times = {name: time.scaled(SAMPLES / len(found[name])) for name, time in times.items()}
+    shared: Row = {"N": n, "T": points, "width": width}
+    rows: list[Row] = [
+        {
+            **shared,
+            "by": name,
+            "seconds": time.spread,
+            "timed": f"{len(found[name])} samples",
+            "samples a second": SAMPLES / time.spread.median,
+            "times the NTK-GP's": None if name == EXACT else ratio(time, times[EXACT]),
+            "variance": float(np.mean((found[name] - law.mean) ** 2 / law.var)),
+        }
+        for name, time in times.items()
+    ]
+    if not trained:
+        for name, heads in (("Bayesian RND", HEADS), ("Bayesian ensemble", 1)):
+            seconds = _bound(net, n, heads, SAMPLES // heads)
+            times_exact = seconds / times[EXACT].spread.median
+            rows.append({**shared, "by": f"{name}, at least", "seconds": seconds, "times the NTK-GP's": times_exact})
+    return rows
+
+
+def _bound(net: MLP, n: int, heads: int, bodies: int) -> float:
+    """Seconds that the solver's products with the tangent kernels of depth 2 take, one a half-step and shift."""
+    data = datasets.toy(seed=0, n_test=1)
+    half_steps = BayesianEnsemble(net, 1, noise_std=NOISE_STD).fit(data.X, data.y).report.evaluations
+    real = 2 * len(rational_exponential()[0])  # a shift has a real part and an imaginary one
+    product = 2.0 * n * n * (net.width + heads) + 4.0 * n * net.width * heads
+    return half_steps * real * bodies * product / operations_per_second("float32")

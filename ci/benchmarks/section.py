@@ -1,0 +1,40 @@
+"""What a section of the bench is: a table, and the cases that its rows come from."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from rndlib.costs import Row
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a run of the bench was asked for.
+
+    quick: small sizes, for a look within three minutes.
+    widths: of the networks, where a section goes through several; None for the section's own.
+    """
+
+    quick: bool = False
+    widths: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A part of a section that is measured, and put on record, at once: a name, and what returns its rows."""
+
+    name: str
+    rows: Callable[[], list[Row]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table of the bench.
+
+    name: by which the command line calls it. title, note: its heading, and what a reader of the table must know.
+    cases: the cases of a run, in the order of the table; making them measures nothing.
+    """
+
+    name: str
+    title: str
+    note: str
+    cases: Callable[[Asked], Iterator[Case]]

@@ -1,0 +1,53 @@
+"""The whole: what `make reproduce` took, as its results have it on record."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.section import Asked, Case, Section
+from rndlib import runs
+from rndlib.costs import Row
+from rndlib.parameters import UsageError
+from rndlib.runs import Result
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+
+
+def _cases(asked: Asked) -> Iterator[Case]:
+    profile = "smoke" if asked.quick else "paper"
+    if found := [result for result in _results() if result.run.profile == profile]:
+        keys = " ".join(result.run.key for result in found)
+        yield Case(keys, lambda: rows(found))
+
+
+SECTION = Section(
+    "whole",
+    "The whole: every notebook",
+    "Seconds and peak memory of the notebooks under `results/`, at the paper's size, compilation included; each ran in "
+    "a process of its own, one after the other. They are those of the run that made them, on the machine named beside "
+    "them.",
+    _cases,
+)
+
+
+def rows(results: list[Result]) -> list[Row]:
+    """A row a notebook, and one for all."""
+    every: list[Row] = [
+        {
+            "notebook": result.run.notebook,
+            "seconds": result.run.seconds,
+            "peak memory, MiB": result.run.peak_memory / 2**20,
+            "on": f"{result.run.hardware['cpu']}, {result.run.hardware['cores']} cores",
+            "started": result.run.started,
+        }
+        for result in results
+    ]
+    seconds = sum(result.run.seconds for result in results)
+    peak = max(result.run.peak_memory for result in results) / 2**20
+    return [*every, {"notebook": f"all {len(results)}", "seconds": seconds, "peak memory, MiB": peak}]
+
+
+def _results() -> list[Result]:
+    try:
+        return runs.read_all(RESULTS)
+    except UsageError:  # none, or one that is not whole
+        return []

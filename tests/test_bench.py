@@ -1,0 +1,323 @@
+"""The bench: its harness, its record, and every section at tiny sizes. Never its times."""
+
+import json
+import time
+from dataclasses import replace
+from typing import Any
+
+import bench
+import numpy as np
+import pytest
+from benchmarks import timing
+from benchmarks.section import Asked, Case, Section
+
+from rndlib import MLP, DeepEnsemble, GradientDescent, GradientFlow, backends, costs, datasets, runs
+from rndlib.weights import Role, draw
+
+pytestmark = pytest.mark.tools
+
+
+def test_calls_are_interleaved_and_each_repeat_starts_at_another():
+    order = []
+    times = timing.side_by_side({name: lambda name=name: order.append(name) for name in "ab"}, repeats=4)
+    assert "".join(order) == "ab" + "abbaabba"
+    assert all(len(time.seconds) == 4 for time in times.values())
+    with pytest.raises(ValueError, match="repeats = 0: give 1 or more"):
+        timing.side_by_side({"a": print}, repeats=0)
+
+
+def test_a_call_that_sleeps_takes_its_time_and_no_core():
+    (found,) = timing.side_by_side({"sleep": lambda: time.sleep(0.05)}, repeats=3).values()
+    assert found.spread.low >= 0.05
+    assert found.cores < 0.5
+
+
+def test_ratios_are_those_within_a_repeat():
+    slow = timing.Timing((2.0, 6.0, 40.0), first=9.0, cores=1.0)
+    fast = timing.Timing((1.0, 2.0, 10.0), first=1.0, cores=1.0)
+    assert timing.ratio(slow, fast) == (3.0, 2.0, 4.0)  # the ratio of the medians is the same; of the ends, it is not
+    assert timing.ratio(slow.scaled(10), fast) == (30.0, 20.0, 40.0)
+    assert slow.scaled(3).first == 9.0 + 2 * 6.0  # what compiling took is not repeated
+
+
+@pytest.fixture
+def measured(tmp_path, monkeypatch):
+    """A section of two cases in a temporary folder, the calls made for each, and what to run it with."""
+    calls = []
+
+    def case(name):
+        return Case(name, lambda: calls.append(name) or [{"case": name, "seconds": costs.Spread(1.0, 0.5, 2.0)}])
+
+    (tmp_path / "results").mkdir()
+    (tmp_path / "notebooks").mkdir()
+    section = Section("kernels", "Title", "Note.", lambda asked: iter([case("one"), case("two")]))
+    monkeypatch.setattr(bench, "ROOT", tmp_path)
+    monkeypatch.setattr(bench, "load", lambda name: replace(section, name=name))
+    return calls, tmp_path
+
+
+def test_an_interrupted_section_goes_on_where_it_stopped(measured):
+    calls, place = measured
+    section, record = bench.load("kernels"), place / "results" / "bench.jsonl"
+    first = bench.measure(section, Asked(), record)
+    assert calls == ["one", "two"]
+    assert bench.measure(section, Asked(), record)["rows"] == first["rows"]
+    assert calls == ["one", "two"]
+    record.write_text(record.read_text()[:-9])  # the second case was cut short
+    assert bench.measure(section, Asked(), record)["rows"] == first["rows"]
+    assert calls == ["one", "two", "two"]
+    bench.measure(section, Asked(quick=True), record)  # another size is another measurement
+    assert calls == ["one", "two", "two", "one", "two"]
+
+
+def test_a_change_of_the_source_starts_over(measured, monkeypatch):
+    calls, place = measured
+    section, record = bench.load("kernels"), place / "results" / "bench.jsonl"
+    bench.measure(section, Asked(), record)
+    monkeypatch.setattr(bench, "source", lambda: "another")
+    bench.measure(section, Asked(), record)
+    assert calls == ["one", "two", "one", "two"]
+
+
+def test_a_section_takes_the_place_of_its_stored_table_and_is_measured_anew_when_asked_again(measured, capsys):
+    calls, place = measured
+    bench.main([bench.SECTIONS[-1]])
+    bench.main([bench.SECTIONS[0]])
+    bench.main(["--quick", bench.SECTIONS[0]])
+    assert calls == ["one", "two"] * 3
+    stored = json.loads((place / "notebooks" / costs.FILE).read_text())["sections"]
+    assert [section["name"] for section in stored] == list(dict.fromkeys([bench.SECTIONS[0], bench.SECTIONS[-1]]))
+    assert all("host" not in section["hardware"] for section in stored)
+    quick = costs.read(place / "results" / "bench-quick.json")
+    assert [section["quick"] for section in quick] == [True]
+    assert "| one  | 1 (0.5 to 2) |" in capsys.readouterr().out
+    bench.main([bench.SECTIONS[0]])
+    assert calls == ["one", "two"] * 4
+
+
+def test_the_report_has_the_table_with_its_hardware(measured):
+    _, place = measured
+    assert costs.report(place / "notebooks") == []
+    bench.main([bench.SECTIONS[0]])
+    text = "\n\n".join(costs.report(place / "notebooks"))
+    assert "## Title" in text
+    assert "| one  | 1 (0.5 to 2) |" in text
+    assert "cores" in text
+
+
+def test_rows_with_other_columns_share_a_table():
+    rows: list[costs.Row] = [{"a": 1, "b": None}, {"a": 0.5, "c": "x"}]
+    assert costs.table(rows).splitlines()[2:] == ["| 1   |   |   |", "| 0.5 |   | x |"]
+
+
+def test_numbers_are_shown_to_three_digits():
+    cells = [costs.Spread(0.01234, 0.012, 0.0131), [1.0, 0.5, 2.0], 1234.5, 0.0, 1e-9, 12, "x", None]
+    assert [costs.shown(cell) for cell in cells] == [
+        "0.0123 (0.012 to 0.0131)", "1 (0.5 to 2)", "1230", "0", "1e-09", "12", "x", ""
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [["nothing"], ["--widths", "a"], ["--widths", "0"]])
+def test_what_the_command_line_does_not_understand_is_named(words, capsys):
+    with pytest.raises(SystemExit):
+        bench.arguments(words)
+    assert words[-1] in capsys.readouterr().err
+
+
+def test_widths_are_read():
+    assert bench.arguments(["--widths", "64,128"]) == (list(bench.SECTIONS), Asked(False, (64, 128)))
+
+
+# ------------------------------------------------------------------------------------------------- sections
+
+
+@pytest.mark.neural_tangents
+def test_kernels_compares_with_quadrature_and_closed_forms(monkeypatch):
+    from benchmarks import kernels
+
+    one_column = 12 * 100**2  # of degree 100
+    for name, value in {"QUICK": ((12, 8),), "QUICK_WORK": one_column, "SAMPLED": 8}.items():
+        monkeypatch.setattr(kernels, name, value)
+    rows = [row for case in kernels.SECTION.cases(Asked(quick=True)) for row in case.rows()]
+    silu = {row["by"]: row for row in rows if row["kernel"] == "silu"}
+    assert list(silu) == ["rndlib", "degree 25", "degree 100"]
+    assert silu["degree 100"]["part"] == 1 / 8
+    errors = [silu[by]["error, NTK"] for by in silu]
+    assert np.all(np.diff(np.log(errors)[[0, 2, 1]]) > 0)
+    assert {row["kernel"] for row in rows if row["by"] == "closed form"} == {"relu", "erf", "gelu"}
+    assert all(max(row["error, NNGP"], row["error, NTK"]) < 3e-8 for row in rows if not row["by"].startswith("degree"))
+
+
+@pytest.fixture
+def problem():
+    """Three networks on the toy data, and their converged functions."""
+    from benchmarks.descent import Problem
+
+    data, net = datasets.toy(0, n_test=50), MLP(3, width=1024)
+    limit = DeepEnsemble(net, 3, solver=GradientFlow(rtol=1e-5)).fit(data.X, data.y).functions(data.X_test)[:, None]
+    return Problem(net, data.X, data.X_test, draw(net, 1, 0, Role.MEMBER, range(3)), np.tile(data.y, (3, 1, 1)), limit)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("optimiser", ["GD", "Adam"])
+def test_peers_take_the_same_steps(problem, optimiser):
+    from benchmarks import peers
+
+    rate = problem.rate() if optimiser == "GD" else 1e-2
+    found = {}
+    for name, make in {**peers.TOGETHER, **peers.ONE_BY_ONE}.items():
+        peer = make(problem.net, problem.start, problem.X, problem.targets, optimiser, rate)
+        for steps in (3, 7):  # they go on from where they are
+            peer.run(steps)
+        found[name] = backends.load("jax").functions(problem.net, peer.params(), problem.X_test, "float64")
+    if optimiser == "GD":
+        descent = GradientDescent(rate, 10)
+        ensemble = DeepEnsemble(problem.net, 3, solver=descent).fit(problem.X, problem.targets[0, 0])
+        found["rndlib"] = ensemble.functions(problem.X_test)[:, None]
+    reference = found.pop("JAX vmap")
+    for name, functions in found.items():
+        # float32, ten steps, and Adam's divide small numbers by their size
+        np.testing.assert_allclose(functions, reference, rtol=0, atol=1e-3 * np.abs(reference).max(), err_msg=name)
+
+
+@pytest.mark.torch
+def test_the_linear_model_says_how_many_steps_networks_take(problem):
+    from benchmarks import descent, peers
+
+    steps = problem.linear_steps()
+    peer = peers.ONE_BY_ONE["JAX one by one"](
+        problem.net, problem.start, problem.X, problem.targets, "GD", problem.rate()
+    )
+    found = descent.trained(problem, peer, steps // 20, 3 * steps)
+    # The kernel of 1024 units differs from its limit, in its smallest eigenvalue by some ten per cent.
+    assert found.steps is not None
+    assert 0.5 < found.steps / steps < 2
+    assert problem.distance(problem.start) > 0.1
+    assert descent.trained(problem, peer, 1, 0) == descent.Found(None, np.inf)
+
+
+@pytest.mark.torch
+def test_ensembles_compares_every_peer(monkeypatch):
+    from benchmarks import comparison, ensembles
+
+    data = ensembles.toy()
+    monkeypatch.setattr(comparison, "TRIED", (1e-2,))
+    monkeypatch.setattr(ensembles, "MEMBERS", 9)
+    monkeypatch.setattr(ensembles, "WORK", 10_000)
+    monkeypatch.setattr(ensembles, "toy", lambda: replace(data, checked=2, repeats=1))
+    case, _ = ensembles.SECTION.cases(Asked(widths=(512,)))  # the other is far larger
+    rows = case.rows()
+    assert rows[0]["by"] == "rndlib"
+    assert {row["by"].split(", ")[1] for row in rows[1:]} == {"GD", "Adam"}
+    assert len(rows) == 1 + 2 * 4
+    assert rows[0]["distance"] < 1e-3  # what GradientFlow promises by default
+    assert all(row["distance"] <= 1e-2 for row in rows if "GD" in row["by"])
+
+
+def test_a_half_step_has_no_more_operations_than_the_compiler_counts():
+    import jax
+    from benchmarks import floor
+
+    from rndlib.backends.jax import linearise as at
+
+    net, n = MLP(3, width=256), 10
+    X, params = jax.numpy.ones((n, 3)), [(w[0], b[0]) for w, b in draw(net, 1, 0, Role.MEMBER, [0])]
+
+    def half_step(params, moved, X):
+        f, here = at.linearise(net, params, X)
+        r = f + at.push_forward(net, here, moved)
+        return at.kernel_matrix(here), at.pull_back(net, here, r)
+
+    cost: Any = jax.jit(half_step).lower(params, params, X).compile().cost_analysis()
+    counted = (cost[0] if isinstance(cost, list) else cost)["flops"]
+    # The compiler counts sums, slopes and nonlinearities, too, at most 40 operations for each of the width * n units.
+    assert counted - 40 * 256 * n < floor.half_step_operations(256, n, 3) < counted
+
+
+def test_the_floor_has_a_rate_for_each_precision_and_a_bound_for_each_task(monkeypatch):
+    from benchmarks import floor
+
+    for name, value in {"QUICK_SIDE": 64, "QUICK_MEMBERS": 3, "QUICK_POINTS": 20, "QUICK_HALF_STEPS": 4}.items():
+        monkeypatch.setattr(floor, name, value)
+    monkeypatch.setattr(floor, "ROUNDS", 2)
+    rows = [row for case in floor.SECTION.cases(Asked(quick=True, widths=(16,))) for row in case.rows()]
+    assert [row.get("unit") for row in rows[:4]] == ["Gflop/s", "10^9 values/s"] * 2
+    assert len(rows) == 4 + 2 + 1
+    for row in rows[4:]:
+        assert row["share"] == row["bound"] / row["seconds"].median
+    assert rows[-1]["eigenproblem"] > 0
+
+
+def test_the_exponent_of_a_power_and_its_interval():
+    from benchmarks import growth
+
+    sizes = [1.0, 10.0, 100.0, 1000.0]
+    assert growth.exponent(sizes, [3 * size**1.5 for size in sizes]) == pytest.approx((1.5, 1.5, 1.5))
+    found = growth.exponent(sizes, [1.0, 20.0, 50.0, 1000.0])
+    assert isinstance(found, costs.Spread)
+    assert found.low < 1 < found.high
+    assert growth.exponent([2.0, 4.0], [1.0, 8.0]) == pytest.approx(3.0)
+
+
+def test_growth_runs_each_size_in_a_process_of_its_own():
+    from benchmarks import growth
+
+    (case,) = [case for case in growth.SECTION.cases(Asked(quick=True)) if case.name.startswith("kernel")]
+    (row,) = case.rows()
+    assert row["sizes"] == "100, 300"
+    assert len(row["seconds"].split(", ")) == 2
+    with pytest.raises(RuntimeError, match=r"one_size\.py kernel 0 failed"):
+        growth._in_a_process("kernel", 0)
+
+
+def test_every_task_of_growth_runs_and_grows_thirtyfold(monkeypatch):
+    from benchmarks import one_size
+
+    monkeypatch.setattr(one_size, "CALLS", 1)
+    for task in one_size.TASKS.values():
+        assert task.sizes[-1] >= 30 * task.sizes[0]
+        found = one_size.measure(task, task.quick[0])
+        assert found.after >= found.before > 0
+        assert len(found.seconds) == 1
+
+
+@pytest.mark.torch
+def test_heads_trains_peers_on_the_same_targets(monkeypatch):
+    from benchmarks import heads
+
+    for name, value in {"QUICK_HEADS": 4, "QUICK_WORK": 10_000, "BODIES": (1, 2)}.items():
+        monkeypatch.setattr(heads, name, value)
+    rows = [row for case in heads.SECTION.cases(Asked(quick=True, widths=(1024,))) for row in case.rows()]
+    assert len(rows) == 2 * (1 + 2) + 2 * (1 + 4)  # one body leaves no networks to stack
+    ours = [row for row in rows if row["by"] == "rndlib"]
+    assert all(row["distance"] < 1e-3 for row in ours)
+    # Trained themselves, peers come to where rndlib is: the accuracy is what they are stopped at.
+    assert all(row["distance"] <= 1e-2 for row in rows)
+
+
+def test_the_whole_sums_up_what_is_on_record(tmp_path, monkeypatch):
+    from benchmarks import whole
+
+    machine = {"cpu": "Z80", "cores": 1}
+    run = runs.Run("k", "01_judge", "smoke", {}, {}, None, machine, "1976-07-01T00:00:00", 2.5, 3 * 2**20)
+    results = [runs.Result(tmp_path, replace(run, seconds=s, peak_memory=int(s * 2**20)), []) for s in (2.5, 4.0)]
+    monkeypatch.setattr(whole.runs, "read_all", lambda place: results)
+    (case,) = whole.SECTION.cases(Asked(quick=True))
+    *each, together = case.rows()
+    assert [row["peak memory, MiB"] for row in each] == [2.5, 4.0]
+    assert (together["seconds"], together["peak memory, MiB"]) == (6.5, 4.0)
+    assert list(whole.SECTION.cases(Asked())) == []  # none at the paper's size
+
+
+def test_sampling_measures_small_sizes_and_bounds_large_ones(monkeypatch):
+    from benchmarks import floor, sampling
+
+    monkeypatch.setattr(floor, "SIDE", 64)
+    for name, value in {"QUICK_SIZES": (4, 200), "QUICK_TRAINED": 4, "QUICK_POINTS": 5, "WHOLE": 0, "FEW": 1}.items():
+        monkeypatch.setattr(sampling, name, value)
+    small, large = (case.rows() for case in sampling.SECTION.cases(Asked(quick=True, widths=(256,))))
+    assert [row["by"] for row in small] == ["NTK-GP", "Bayesian RND", "Bayesian ensemble"]
+    # 512 exact samples: their variance is within six standard deviations of what it should be, at each point alone.
+    assert abs(small[0]["variance"] - 1) < 6 * np.sqrt(2 / sampling.SAMPLES)
+    assert [row["by"] for row in large] == ["NTK-GP", "Bayesian RND, at least", "Bayesian ensemble, at least"]
+    assert sampling._bound(MLP(3, width=64), 200, 16, 1) > sampling._bound(MLP(3, width=64), 100, 16, 1)
