@@ -22,6 +22,16 @@ def test_every_claim_was_calibrated_over_200_seeds_and_is_wrong_once_in_a_hundre
         assert max(row["failed"], row["missed"]) <= row["repeats"] / 100, row["id"]
 
 
+def test_five_other_seeds_give_the_same_verdicts():
+    rows = studies.read(PLACE, studies.OTHER_SEEDS)
+    assert {row["id"] for row in rows} == set(CLAIMS)
+    for row in rows:
+        assert [numbers["repeat"] for numbers in row["first"]] == [1, 2, 3, 4, 5]
+        # Judged here by today's tolerances, not by the verdicts of the day.
+        for numbers in row["first"]:
+            assert numbers["value"] <= CLAIMS[row["id"]].tolerance < numbers["control"], (row["id"], numbers)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_repeat_again_has_the_numbers_on_record(name):
     for verdict in ledgers.repeat(name, "calibrate", 0):
