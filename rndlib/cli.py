@@ -20,7 +20,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import NoReturn
 
-from rndlib import arguments, cores, ledger, locks, notebooks, output, reports, runs
+from rndlib import arguments, cores, failures, ledger, locks, notebooks, output, provenance, reports, runs
 from rndlib.codes import BUSY, KERNEL_DIED, TOO_LONG, UNWRITABLE
 from rndlib.parameters import UsageError
 
@@ -74,8 +74,13 @@ def _run(asked: argparse.Namespace) -> int:
         signal.signal(signal.SIGALRM, _too_long)
         signal.setitimer(signal.ITIMER_REAL, asked.timeout)
     asked.results.mkdir(parents=True, exist_ok=True)
+    alone = asked.once and not asked.tied  # a batch has the lock, and keeps the record of what fails
+    key = runs.key(notebook, values, provenance.code())
     try:
-        with locks.held(asked.results / runs.LOCK) if asked.once and not asked.tied else nullcontext():
+        with (
+            locks.held(asked.results / runs.LOCK) if alone else nullcontext(),
+            failures.recorded(key, asked.results) if alone else nullcontext(),
+        ):
             result = runs.kept(notebook, values, asked.results) if asked.once else None
             if result is None:
                 result = runs.run(
@@ -145,7 +150,7 @@ def _settled(results: Sequence[runs.Result]) -> int:
 
 
 def _too_long(number: int, frame: object) -> NoReturn:
-    _leave("took longer than its time limit, and was stopped", TOO_LONG)
+    _leave(failures.LATE, TOO_LONG)
 
 
 def _end_with_stdin() -> None:

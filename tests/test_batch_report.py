@@ -13,7 +13,8 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
 from rndlib.batch import batch, grid, heatmaps, pool, process, report
-from rndlib.batch.cell import Failure, Outcome
+from rndlib.batch.cell import Outcome
+from rndlib.failures import Failure
 from rndlib.figures.grids import Shares, verdicts_over
 from rndlib.runs import Result
 

@@ -40,10 +40,12 @@ def words(*options, kernels=False):
     return [str(SNAKEMAKE), *options, "--config", "grid=grid.yaml", f"rndlib={rndlib}"]
 
 
-def flow(place, *options, **config):
+def flow(place, *options, kernels=False, **config):
     """Run it: the exit code, and all that is said."""
     more = [f"{name}={value}" for name, value in config.items()]
-    done = subprocess.run([*words(*options), *more], cwd=place, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [*words(*options, kernels=kernels), *more], cwd=place, capture_output=True, text=True, timeout=600
+    )
     return done.returncode, done.stdout + done.stderr
 
 
@@ -55,6 +57,12 @@ def ends(place):
 def statuses(folder):
     """How each cell ended."""
     return [row["status"] for row in json.loads((folder / "batch.json").read_text(encoding="utf-8"))["cells"]]
+
+
+def failures(folder):
+    """How cells failed: status and last line said, by the key of the cell."""
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("cells/*/failure.json")]
+    return {record["key"]: (record["status"], record["message"].splitlines()[-1]) for record in records}
 
 
 @snakemake
@@ -86,6 +94,29 @@ def test_a_cell_that_fails_is_run_again_and_one_whose_verdict_does_is_not(place)
     assert "grid.yaml: 2 of 3 cells ran with every verdict as claimed; out/report.html" in said
     assert statuses(place / "out") == ["PASS", "FAIL", "PASS"]
     assert len(ends(place)) == 3
+
+
+@snakemake
+def test_a_cell_that_fails_leaves_the_record_that_a_batch_leaves(place):
+    """But for the session, of which a workflow has none, and for times; and only until there is a result."""
+    grid(place, list=[{"mode": "raise"}, {"mode": "die"}, {"mode": "hang"}, {"width": 2}], timeout=8)
+    assert small.call(place, "batch", "grid.yaml", "--results", "local", kernels=True)[0] == 1
+    (place / "child").unlink()
+    assert flow(place, "--keep-going", kernels=True)[0] == 1
+    found = failures(place / "batches" / "grid")
+    assert found == failures(place / "local")
+    assert len(found) == 3
+    for expected, told in zip(
+        [("failed", "a telling message"), ("kernel died", "its kernel died"), ("timed out", "longer than its time")],
+        sorted(found.values()),
+        strict=True,
+    ):
+        assert told[0] == expected[0]
+        assert expected[1] in told[1]
+    small.until(lambda: not small.alive(int((place / "child").read_text())))
+    (place / "mended").touch()
+    assert flow(place, "--keep-going", kernels=True)[0] == 1
+    assert sorted(status for status, _ in failures(place / "batches" / "grid").values()) == ["kernel died", "timed out"]
 
 
 @snakemake

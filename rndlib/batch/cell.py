@@ -1,15 +1,13 @@
 """One cell of a grid: a run of a notebook with all its values, its folder, and what came of it."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from rndlib import output, reports, runs
+from rndlib import failures, reports, runs
+from rndlib.failures import Failure
 from rndlib.notebooks import Notebook
 from rndlib.parameters import UsageError, Value
-
-FAILURE = "failure.json"
 
 
 @dataclass(frozen=True)
@@ -51,26 +49,6 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Failure:
-    """A run that left no result: in which session, in what way, what it said, when and where it was.
-
-    `status` is one of failed, timed out, kernel died, killed.
-    """
-
-    key: str
-    session: str
-    status: str
-    message: str
-    started: str
-    seconds: float
-    hardware: dict[str, Any]
-
-    def write(self, place: Path) -> None:
-        """Keep it in a cell's folder."""
-        output.write(place / FAILURE, json.dumps(asdict(self), indent=2).encode() + b"\n")
-
-
-@dataclass(frozen=True)
 class Outcome:
     """What came of a cell: a result or a failure."""
 
@@ -107,7 +85,7 @@ def outcome(cell: Cell, place: Path, session: str) -> Outcome | None:
     except UsageError:
         pass
     try:
-        failure = Failure(**json.loads((place / FAILURE).read_text(encoding="utf-8")))
+        failure = Failure(**json.loads((place / failures.FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
     return Outcome(cell, place, failure) if (failure.key, failure.session) == (cell.key, session) else None

@@ -6,18 +6,16 @@ fails does not stop the rest; a folder that takes no more files does.
 
 import os
 import threading
-import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from datetime import UTC, datetime
 from pathlib import Path
 from queue import SimpleQueue
 
-from rndlib import cores, locks, output, provenance, runs
+from rndlib import cores, failures, locks, output, provenance, runs
 from rndlib.batch import process
-from rndlib.batch.cell import FAILURE, Cell, Failure, Outcome, outcome
-from rndlib.codes import KERNEL_DIED, TOO_LONG, UNWRITABLE
+from rndlib.batch.cell import Cell, Outcome, outcome
+from rndlib.codes import UNWRITABLE
 
 CELLS = "cells"  # the folder of all cells
 LATER = 0.2  # seconds until a cell of another batch is looked at again
@@ -108,7 +106,7 @@ class _Worker:
 
     def _run(self, cell: Cell, place: Path, lock: int) -> Outcome | None:
         self.watcher.started(cell)
-        started, clock = datetime.now(UTC), time.monotonic()
+        attempt = failures.Attempt(cell.key, self.session, self.hardware)
         limit = None if cell.timeout is None else cell.timeout + SPARE
         command = [*process.rndlib(), *cell.command(place), "--tied"]
         ended = process.run(command, self.environment, lock, limit, self.stop)
@@ -118,24 +116,8 @@ class _Worker:
             raise output.Unwritable(ended.said.removeprefix("rndlib: "))
         found = outcome(cell, place, self.session)
         if found is not None:
-            (place / FAILURE).unlink(missing_ok=True)  # of an earlier session
+            failures.forget(place)  # of an earlier session
             return found
-        failure = Failure(
-            key=cell.key,
-            session=self.session,
-            status=_status(ended),
-            message=ended.said if ended.code else CHANGED,
-            started=started.isoformat(timespec="seconds"),
-            seconds=round(time.monotonic() - clock, 1),
-            hardware=self.hardware,
-        )
+        failure = attempt.failure(ended.code, ended.said if ended.code else CHANGED, ended.late)
         failure.write(place)
         return Outcome(cell, place, failure)
-
-
-def _status(ended: process.Ended) -> str:
-    if ended.late or ended.code == TOO_LONG:
-        return "timed out"
-    if ended.code < 0:
-        return "killed"
-    return "kernel died" if ended.code == KERNEL_DIED else "failed"

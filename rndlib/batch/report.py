@@ -13,7 +13,8 @@ from typing import Any
 import jinja2
 
 from rndlib import ledger, output
-from rndlib.batch.cell import Failure, Outcome
+from rndlib.batch.cell import Outcome
+from rndlib.failures import Failure
 from rndlib.tables import aligned
 
 PAGE = "report.html"
