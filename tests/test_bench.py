@@ -70,6 +70,24 @@ def test_an_interrupted_section_goes_on_where_it_stopped(measured):
     assert calls == ["one", "two", "two", "one", "two"]
 
 
+def test_an_interrupted_bench_keeps_the_sections_it_has(measured, monkeypatch):
+    calls, place = measured
+    names, load = bench.SECTIONS[:2], bench.load
+
+    def interrupted(name):
+        if name == names[1]:
+            raise KeyboardInterrupt
+        return load(name)
+
+    monkeypatch.setattr(bench, "load", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bench.main(names)
+    monkeypatch.setattr(bench, "load", load)
+    bench.main(names)
+    assert calls == ["one", "two"] * 2
+    assert [section["name"] for section in costs.read(place / "notebooks" / costs.FILE)] == list(names)
+
+
 def test_a_change_of_the_source_starts_over(measured, monkeypatch):
     calls, place = measured
     section, record = bench.load("kernels"), place / "results" / "bench.jsonl"
