@@ -284,6 +284,9 @@ def test_growth_runs_each_size_in_a_process_of_its_own():
     (row,) = case.rows()
     assert row["sizes"] == "100, 300"
     assert len(row["seconds"].split(", ")) == 2
+    held = bytearray(2**28)  # by this process, whose memory is not the other's
+    found = growth._in_a_process("kernel", 1000)
+    assert len(held) > found.after - found.before > 3 * 8 * 1000**2  # three matrices
     with pytest.raises(RuntimeError, match=r"one_size\.py kernel 0 failed"):
         growth._in_a_process("kernel", 0)
 
