@@ -28,9 +28,9 @@ seeds: environment
 	$(BIN)/python ci/repeats.py other_seeds
 
 # What things cost beside other ways to them: half an hour on an idle machine, under three minutes with QUICK=1.
-# SECTIONS=kernels measures that part alone. It resumes.
+# SECTIONS=kernels measures that part alone, WIDTHS=512,65536 networks of other widths. It resumes.
 bench: environment
-	$(BIN)/python ci/bench.py $(if $(QUICK),--quick) $(SECTIONS)
+	$(BIN)/python ci/bench.py $(if $(QUICK),--quick) $(if $(WIDTHS),--widths $(WIDTHS)) $(SECTIONS)
 
 # What the stored notebooks show, with the reference and how-to pages, as a site in build/site.
 site: environment

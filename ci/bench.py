@@ -55,9 +55,15 @@ def recorded(record: Path, key: Mapping[str, Any]) -> dict[str, Rows]:
     return found
 
 
+def machine() -> dict[str, Any]:
+    """The hardware, without the name of the host: the table is published."""
+    return {name: value for name, value in provenance.hardware().items() if name != "host"}
+
+
 def measure(section: Section, asked: Asked, record: Path) -> dict[str, Any]:
     """A section as it is stored, of what is on record and what is measured now."""
-    key = {"source": source(), "section": section.name, "quick": asked.quick, "widths": json.dumps(asked.widths)}
+    size = {"section": section.name, "quick": asked.quick, "widths": json.dumps(asked.widths)}
+    key = {"source": source(), "hardware": machine(), **size}
     found = recorded(record, key)
     cases = list(section.cases(asked))
     record.parent.mkdir(exist_ok=True)
@@ -69,17 +75,14 @@ def measure(section: Section, asked: Asked, record: Path) -> dict[str, Any]:
                 file.flush()
                 found[case.name] = json.loads(json.dumps(entry["rows"]))
             tick()
-    hardware = provenance.hardware()
-    del hardware["host"]  # the table is published
     return {
         "name": section.name,
         "title": section.title,
         "note": section.note,
         "quick": asked.quick,
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),
-        "hardware": hardware,
+        "hardware": machine(),
         "versions": provenance.versions(),
-        "checkout": provenance.checkout(ROOT),
         "rows": [row for case in cases for row in found[case.name]],
     }
 
@@ -91,19 +94,18 @@ def store(path: Path, section: Mapping[str, Any]) -> None:
     output.write(path, json.dumps(content, indent=1).encode() + b"\n")
 
 
-def forget(record: Path, name: str, quick: bool) -> None:
-    """Drop a section that is stored from the record: asked for again, it is measured again."""
-    lines = [line for line in record.read_text(encoding="utf-8").splitlines() if line]
-    kept = [line for line in lines if not _of(line, name, quick)]
-    output.write(record, "\n".join(kept).encode())
+def forget(record: Path, names: Sequence[str], quick: bool) -> None:
+    """Drop sections that are stored from the record: asked for again, they are measured again."""
 
+    def stored(line: str) -> bool:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            return True
+        return entry["section"] in names and entry["quick"] == quick
 
-def _of(line: str, name: str, quick: bool) -> bool:
-    try:
-        entry = json.loads(line)
-    except ValueError:
-        return True
-    return entry["section"] == name and entry["quick"] == quick
+    lines = record.read_text(encoding="utf-8").splitlines()
+    output.write(record, "\n".join(line for line in lines if not stored(line)).encode())
 
 
 def arguments(words: Sequence[str]) -> tuple[list[str], Asked]:
@@ -127,6 +129,7 @@ def arguments(words: Sequence[str]) -> tuple[list[str], Asked]:
 def main(words: Sequence[str]) -> None:
     """Measure, print and store the sections that are asked for."""
     names, asked = arguments(words)
+    checkout = provenance.checkout(ROOT)  # before a stored table changes it
     record = ROOT / "results" / "bench.jsonl"
     place = ROOT / "results" / "bench-quick.json" if asked.quick else ROOT / "notebooks" / costs.FILE
     for name in names:
@@ -134,10 +137,11 @@ def main(words: Sequence[str]) -> None:
         if not section["rows"]:
             print(f"{name}: nothing on record; run `make reproduce` first\n")
             continue
+        section["checkout"] = checkout
         store(place, section)
-        forget(record, name, asked.quick)
         print("\n\n".join(costs.section(section)), flush=True)
         print()
+    forget(record, names, asked.quick)
 
 
 if __name__ == "__main__":

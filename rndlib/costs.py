@@ -52,7 +52,9 @@ def section(found: dict[str, Any]) -> list[str]:
     on = f"Measured on {machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB{gpus}"
     versions = ", ".join(f"{name} {number}" for name, number in found["versions"].items())
     quick = ", at the small sizes of `--quick`" if found["quick"] else ""
-    return [f"## {found['title']}", f"{found['note']}", table(found["rows"]), f"{on}, with {versions}{quick}."]
+    checkout = found["checkout"]
+    commit = "" if checkout is None else f", at commit {checkout['commit'][:12]}" + " changed" * checkout["changed"]
+    return [f"## {found['title']}", f"{found['note']}", table(found["rows"]), f"{on}, with {versions}{quick}{commit}."]
 
 
 def table(rows: Sequence[Row]) -> str:

@@ -70,6 +70,24 @@ def test_an_interrupted_section_goes_on_where_it_stopped(measured):
     assert calls == ["one", "two", "two", "one", "two"]
 
 
+def test_an_interrupted_bench_keeps_the_sections_it_has(measured, monkeypatch):
+    calls, place = measured
+    names, load = bench.SECTIONS[:2], bench.load
+
+    def interrupted(name):
+        if name == names[1]:
+            raise KeyboardInterrupt
+        return load(name)
+
+    monkeypatch.setattr(bench, "load", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bench.main(names)
+    monkeypatch.setattr(bench, "load", load)
+    bench.main(names)
+    assert calls == ["one", "two"] * 2
+    assert [section["name"] for section in costs.read(place / "notebooks" / costs.FILE)] == list(names)
+
+
 def test_a_change_of_the_source_starts_over(measured, monkeypatch):
     calls, place = measured
     section, record = bench.load("kernels"), place / "results" / "bench.jsonl"
@@ -266,6 +284,9 @@ def test_growth_runs_each_size_in_a_process_of_its_own():
     (row,) = case.rows()
     assert row["sizes"] == "100, 300"
     assert len(row["seconds"].split(", ")) == 2
+    held = bytearray(2**28)  # by this process, whose memory is not the other's
+    found = growth._in_a_process("kernel", 1000)
+    assert len(held) > found.after - found.before > 3 * 8 * 1000**2  # three matrices
     with pytest.raises(RuntimeError, match=r"one_size\.py kernel 0 failed"):
         growth._in_a_process("kernel", 0)
 

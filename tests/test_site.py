@@ -11,7 +11,7 @@ import site_docstrings
 import site_notebooks
 import site_pages
 
-from rndlib import notebooks
+from rndlib import costs, notebooks
 from rndlib.claims import CLAIMS, NO_CLAIMS
 
 pytestmark = [pytest.mark.tools, pytest.mark.torch]
@@ -102,6 +102,18 @@ def test_every_notebook_can_be_downloaded_as_it_is_stored(site, soup):
             stored = notebooks.folder() / f"{name}{suffix}"
             assert (site / "notebooks" / link["href"]).read_bytes() == stored.read_bytes()
         assert "as stored" in about.get_text()
+
+
+def test_the_report_has_what_the_bench_measured(tmp_path):
+    machine = {"cpu": "Z80", "cores": 1, "memory_gib": 0.1, "gpu": []}
+    about = {"title": "Sorting", "note": "By hand.", "quick": False, "checkout": None}
+    section = {**about, "hardware": machine, "versions": {"python": "3"}, "rows": [{"seconds": [2.0, 1.0, 3.0]}]}
+    assert "Costs" not in site_pages.report([], {}, tmp_path)
+    (tmp_path / costs.FILE).write_text(json.dumps({"sections": [section]}), encoding="utf-8")
+    text = site_pages.report([], {}, tmp_path)
+    assert "\n## Costs\n" in text
+    assert "\n### Sorting\n" in text
+    assert "| 2 (1 to 3) |" in text
 
 
 def test_every_public_name_is_in_the_reference(soup):

@@ -21,7 +21,7 @@ WIDTH, QUICK_WIDTH = 1024, 512
 POINTS, QUICK_POINTS = 1000, 200
 NOISE_STD = 0.1
 SAMPLES, HEADS = 512, 16
-WHOLE, BODIES, MEMBERS = 30, 2, 8
+WHOLE, BODIES, MEMBERS = 10, 2, 8
 """For N above the first, of the networks that make SAMPLES samples, those that are timed: enough for every core of
 two."""
 
