@@ -56,10 +56,14 @@ class Timed(Generic[Found]):
 def run(contenders: Mapping[str, Callable[[Task], Found]], tasks: Sequence[Task]) -> dict[str, list[Timed[Found]]]:
     """Every contender on every task: name to results in the order of the tasks.
 
-    One after the other, so that their seconds can be compared. What a contender compiles for the first task counts in
-    the seconds of that one.
+    One after the other, so that their seconds can be compared, and with one thread for products of matrices: these are
+    small, and threads that wait for each other on a busy machine cost many times what they save. What a contender
+    compiles for the first task counts in the seconds of that one.
     """
-    return {name: [_timed(contender, task) for task in tasks] for name, contender in contenders.items()}
+    from threadpoolctl import threadpool_limits  # scikit-learn brings it.
+
+    with threadpool_limits(limits=1):
+        return {name: [_timed(contender, task) for task in tasks] for name, contender in contenders.items()}
 
 
 def seconds(results: Sequence[Timed[Found]]) -> float:
