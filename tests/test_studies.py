@@ -6,12 +6,12 @@ import pytest
 import repeats
 
 from rndlib import studies
-from rndlib.claims import CLAIMS
+from rndlib.claims import CLAIMS, NO_CLAIMS
 
 pytestmark = pytest.mark.tools
 
 PLACE = repeats.ROOT / "notebooks"
-NAMES = sorted(path.stem for path in PLACE.glob("*.ipynb"))
+NAMES = sorted({path.stem for path in PLACE.glob("*.ipynb")} - NO_CLAIMS)
 CALIBRATION = {row["id"]: row for row in studies.read(PLACE, studies.CALIBRATION)}
 
 

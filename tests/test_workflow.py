@@ -99,7 +99,7 @@ def test_a_cell_that_fails_is_run_again_and_one_whose_verdict_does_is_not(place)
 @snakemake
 def test_a_cell_that_fails_leaves_the_record_that_a_batch_leaves(place):
     """But for the session, of which a workflow has none, and for times; and only until there is a result."""
-    grid(place, list=[{"mode": "raise"}, {"mode": "die"}, {"mode": "hang"}, {"width": 2}], timeout=8)
+    grid(place, list=[{"mode": "raise"}, {"mode": "die"}, {"mode": "hang"}, {"width": 2}], timeout=20)
     assert small.call(place, "batch", "grid.yaml", "--results", "local", kernels=True)[0] == 1
     (place / "child").unlink()
     assert flow(place, "--keep-going", kernels=True)[0] == 1
