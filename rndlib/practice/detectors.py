@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from rndlib import checks, laws
-from rndlib.estimators import RND, BayesianEnsemble, BayesianRND, DeepEnsemble
+from rndlib.estimators import RND
+from rndlib.practice import models
 from rndlib.practice.task import Task, parameters
-from rndlib.solvers import GradientFlow, StochasticGradient
+from rndlib.solvers import GradientFlow
 
 
 @dataclass(frozen=True)
@@ -37,14 +38,7 @@ def exact_gp(task: Task) -> Score:
 
 def bayesian_rnd(task: Task) -> Score:
     """The variance of Bayesian RND. It knows no labels."""
-    model = BayesianRND(
-        task.net,
-        task.sizes.heads,
-        directions="independent",
-        noise_std=task.noise_std,
-        seed=task.seed,
-        solver=GradientFlow(rtol=task.sizes.rtol),
-    ).fit(task.X)
+    model = models.bayesian_rnd(task, GradientFlow(rtol=task.sizes.rtol)).fit(task.X)
     errors = model.errors(task.X_test)
     return Score(np.mean(errors**2, axis=0), parameters(task.net, task.sizes.heads, 1), errors)
 
@@ -65,21 +59,13 @@ def plain_rnd(task: Task) -> Score:
 
 def bayesian_ensemble(task: Task) -> Score:
     """The variance over networks that each are a draw from the posterior."""
-    model = BayesianEnsemble(
-        task.net,
-        task.sizes.members,
-        noise_std=task.noise_std,
-        seed=task.seed,
-        solver=GradientFlow(rtol=task.sizes.rtol),
-    ).fit(task.X, odd(task.y))
+    model = models.bayesian_ensemble(task).fit(task.X, odd(task.y))
     return Score(model.variance(task.X_test), parameters(task.net, 1, task.sizes.members))
 
 
 def deep_ensemble(task: Task) -> Score:
-    """The variance over networks trained by Adam in minibatches, each stopped early, as in `regressors`."""
-    sizes = task.sizes
-    solver = StochasticGradient(epochs=sizes.epochs, batch_size=sizes.batch, patience=20, progress=False)
-    model = DeepEnsemble(task.net, sizes.members, seed=task.seed, solver=solver).fit(task.X, odd(task.y))
+    """The variance over networks trained by Adam in minibatches, each stopped early (`models`)."""
+    model = models.deep_ensemble(task).fit(task.X, odd(task.y))
     return Score(model.variance(task.X_test), parameters(task.net, 1, task.sizes.members))
 
 

@@ -14,8 +14,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import laws
-from rndlib.estimators import BayesianEnsemble, BayesianRND, DeepEnsemble
-from rndlib.practice import scores
+from rndlib.practice import models, scores
 from rndlib.practice.task import Task, parameters
 from rndlib.solvers import GradientFlow, StochasticGradient
 
@@ -54,14 +53,7 @@ def minibatch_rnd(task: Task) -> Predictive:
 
 
 def _bayesian_rnd(task: Task, solver: GradientFlow | StochasticGradient) -> Predictive:
-    model = BayesianRND(
-        task.net,
-        task.sizes.heads,
-        directions="independent",
-        noise_std=task.noise_std,
-        seed=task.seed,
-        solver=solver,
-    ).fit(task.X, task.y)
+    model = models.bayesian_rnd(task, solver).fit(task.X, task.y)
     mean, std = model.predict(task.X_test, return_std=True)
     fitted = parameters(task.net, task.sizes.heads, 1) + parameters(task.net, 1, 1)
     return _with_noise(task, mean, std**2, fitted)
@@ -69,25 +61,14 @@ def _bayesian_rnd(task: Task, solver: GradientFlow | StochasticGradient) -> Pred
 
 def bayesian_ensemble(task: Task) -> Predictive:
     """Networks that each are a draw from the posterior, trained to convergence."""
-    model = BayesianEnsemble(
-        task.net,
-        task.sizes.members,
-        noise_std=task.noise_std,
-        seed=task.seed,
-        solver=GradientFlow(rtol=task.sizes.rtol),
-    ).fit(task.X, task.y)
+    model = models.bayesian_ensemble(task).fit(task.X, task.y)
     mean, std = model.predict(task.X_test, return_std=True)
     return _with_noise(task, mean, std**2, parameters(task.net, 1, task.sizes.members))
 
 
 def deep_ensemble(task: Task) -> Predictive:
-    """Networks trained by Adam in minibatches, each stopped where its loss on a tenth of the points is least.
-
-    Trained to convergence, as in the theorems, they would fit the noise in the labels.
-    """
-    sizes = task.sizes
-    solver = StochasticGradient(epochs=sizes.epochs, batch_size=sizes.batch, patience=20, progress=False)
-    model = DeepEnsemble(task.net, sizes.members, seed=task.seed, solver=solver).fit(task.X, task.y)
+    """Networks trained by Adam in minibatches, each stopped early (`models`)."""
+    model = models.deep_ensemble(task).fit(task.X, task.y)
     mean, std = model.predict(task.X_test, return_std=True)
     return _with_noise(task, mean, std**2, parameters(task.net, 1, task.sizes.members))
 
