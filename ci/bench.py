@@ -81,7 +81,7 @@ def measure(section: Section, asked: Asked, record: Path) -> dict[str, Any]:
         "note": section.note,
         "quick": asked.quick,
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),
-        "hardware": machine(),
+        "hardware": key["hardware"],
         "versions": provenance.versions(),
         "rows": [row for case in cases for row in found[case.name]],
     }
