@@ -1,15 +1,26 @@
 """How e^{-h Theta} is applied, for every backend: the sizes, accuracies and poles that both ways to it go by."""
 
-from functools import cache
-
-import numpy as np
-from scipy.interpolate import AAA
-
-DENSE_LIMIT, DENSE_MANY = 128, 40
-"""Largest N K for which the kernel matrix is formed: of one or two heads, and of more."""
+DENSE_ALONE, DENSE_LIMIT, DENSE_MANY = 700, 128, 40
+"""Largest N K for which the kernel matrix is formed: of one head, of two, and of more."""
 
 EXPONENTIAL_ERROR = 1e-5
 """Error allowed to the rational approximation of e^{-z}, uniformly in z >= 0."""
+
+POLES = (
+    1.1743116346598346 + 6.526200869899829j,
+    -1.6873381583579419 + 3.8067462915239196j,
+    -2.8994082716198113 + 1.2563830893762065j,
+)
+RESIDUES = (
+    0.09009963548646076 - 0.23039550561783687j,
+    -0.7495167014191546 + 2.67014006914332j,
+    0.6581606783059976 - 7.441075383651719j,
+)
+"""Poles z_j and residues c_j with e^{-z} = 2 Re sum_j c_j / (z - z_j) for z >= 0, within EXPONENTIAL_ERROR.
+
+One pole of each conjugate pair. They are what the AAA algorithm (Nakatsukasa, Sete and Trefethen, 2018) gives, as
+tests/test_exponential.py finds again: running it took every process half a second.
+"""
 
 SOLVE_RTOL = 1e-4
 """Relative residual of the shifted systems. They are solved in float32, which is enough: the error of one solve is a
@@ -26,21 +37,9 @@ POWER_STEPS = 60
 def dense(n_samples: int, heads: int) -> bool:
     """Whether the kernel matrix of a body is formed and its eigenproblem solved.
 
-    Both ways were timed from 5 to 128 unknowns, at widths 64 to 2048. With several heads the other one is ahead from 40
-    on, two to five times at 100. With one or two it takes N of 50 and more to get there, and kernels of so many points
-    are too nearly singular for single precision.
+    Both ways were timed, from 5 to 128 unknowns at widths 64 to 2048. With three heads and more the other one is ahead
+    from 40 on, two to five times at 100. With two it takes N of 50 and more to get there, and kernels of so many points
+    are too nearly singular for single precision. One head was timed on real data up to N = 700, where a step by the
+    matrix costs half of the other, and a quarter at 450; beyond, nobody looked.
     """
-    return n_samples * heads <= (DENSE_LIMIT if heads <= 2 else DENSE_MANY)
-
-
-@cache
-def rational_exponential() -> tuple[np.ndarray, np.ndarray]:
-    """Poles z_j and residues c_j with e^{-z} = 2 Re sum_j c_j / (z - z_j) for z >= 0, within EXPONENTIAL_ERROR.
-
-    One pole of each conjugate pair is returned. The approximation is the AAA algorithm's (Nakatsukasa, Sete and
-    Trefethen, 2018); six poles suffice.
-    """
-    z = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 401)])
-    fit = AAA(z, np.exp(-z), rtol=EXPONENTIAL_ERROR)
-    upper = fit.poles().imag > 0
-    return fit.poles()[upper], fit.residues()[upper]
+    return n_samples * heads <= {1: DENSE_ALONE, 2: DENSE_LIMIT}.get(heads, DENSE_MANY)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from networks import body, jacobian
+from scipy.interpolate import AAA
 from scipy.linalg import expm
 
 from rndlib import MLP, RND, GradientFlow, flow, kernels
@@ -14,7 +15,7 @@ from rndlib.backends.jax import exponential
 from rndlib.backends.jax.exponential import Spectrum, flow_integral
 from rndlib.backends.jax.linearise import linearise
 from rndlib.backends.jax.precision import in_float64
-from rndlib.exponential import DENSE_LIMIT, EXPONENTIAL_ERROR, SOLVE_RTOL, dense, rational_exponential
+from rndlib.exponential import DENSE_ALONE, DENSE_LIMIT, EXPONENTIAL_ERROR, POLES, RESIDUES, SOLVE_RTOL, dense
 from rndlib.solvers import DivergenceError
 from rndlib.weights import Role, draw
 
@@ -26,7 +27,7 @@ X = RNG.normal(size=(5, 3))
 
 
 def test_rational_exponential():
-    poles, residues = rational_exponential()
+    poles, residues = np.array(POLES), np.array(RESIDUES)
     z = np.concatenate([[0.0], np.geomspace(1e-10, 1e10, 100_001)])
     R = 2 * np.sum(residues / (z[:, None] - poles), axis=1).real
     assert np.abs(R - np.exp(-z)).max() <= EXPONENTIAL_ERROR
@@ -34,6 +35,15 @@ def test_rational_exponential():
     np.testing.assert_allclose((R[0] - R[1:]) / -np.expm1(-z[1:]), 1, rtol=2 * EXPONENTIAL_ERROR)
     # Shifted systems (Theta - pole / h) are regular for every Theta >= 0.
     assert (np.imag(poles) > 0).all()
+
+
+def test_rational_exponential_is_that_of_the_aaa_algorithm():
+    z = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 401)])
+    fit = AAA(z, np.exp(-z), rtol=EXPONENTIAL_ERROR)
+    upper = np.imag(fit.poles()) > 0
+    for found, written in ((fit.poles(), POLES), (fit.residues(), RESIDUES)):
+        # What is approximated to 1e-5 has poles that rounding moves far less.
+        np.testing.assert_allclose(np.sort_complex(found[upper]), np.sort_complex(np.array(written)), rtol=1e-8)
 
 
 # --------------------------------------------------------------------------------------------- both ways to v
@@ -91,11 +101,14 @@ def test_directions_that_do_not_train():
 @pytest.mark.parametrize("heads", [1, 2, 3, 8, 9, 25, 26])
 @in_float64
 def test_the_way_is_chosen_by_heads_and_points(heads):
-    """One or two heads keep to the kernel matrix, however nearly singular it is; more leave it earlier."""
+    """One or two heads keep to the kernel matrix, one for longer; more leave it earlier."""
     at, _, r, noise, spectrum = setting(heads)
     formed = "eigh" in str(jax.make_jaxpr(flow_integral)(at, r, jnp.asarray(1.0), noise, spectrum))
     assert formed == dense(len(X), heads) == (heads <= 8)
     assert dense(DENSE_LIMIT // 2, 2)
+    assert not dense(DENSE_LIMIT // 2 + 1, 2)
+    assert dense(DENSE_ALONE, 1)
+    assert not dense(DENSE_ALONE + 1, 1)
     assert not dense(DENSE_LIMIT // 4, 4)
 
 
@@ -116,7 +129,7 @@ def test_many_heads(h, many):
     moved = vectors @ (-np.expm1(-h * values) * (vectors.T @ np.asarray(r).ravel()))
     # Theta v is off by the approximation's error, and by the residuals e_j of its systems (Theta + s_j) x_j = r,
     # which reach it as 2 |c_j / z_j| |Theta (Theta + s_j)^-1 e_j|; float32 adds its rounding times the condition.
-    poles, residues = rational_exponential()
+    poles, residues = np.array(POLES), np.array(RESIDUES)
     passed = np.abs(values[:, None] / (values[:, None] - poles / h)).max(axis=0)
     allowed = 2 * EXPONENTIAL_ERROR + 2 * np.sum(np.abs(residues / poles) * passed) * SOLVE_RTOL
     allowed += 1e-7 * values[-1] / values[0]

@@ -10,7 +10,7 @@ from benchmarks.section import Asked, Case, Section
 from benchmarks.timing import ratio, side_by_side
 from rndlib import MLP, BayesianEnsemble, BayesianRND, datasets, laws
 from rndlib.costs import Row
-from rndlib.exponential import rational_exponential
+from rndlib.exponential import POLES
 from rndlib.heads import HeadsWarning
 
 SIZES, QUICK_SIZES = (10, 30, 100, 300, 1000, 3000, 10_000), (10, 300)
@@ -105,6 +105,6 @@ def _bound(net: MLP, n: int, heads: int, bodies: int) -> float:
     """Seconds that the solver's products with the tangent kernels of depth 2 take, one a half-step and shift."""
     data = datasets.toy(seed=0, n_test=1)
     half_steps = BayesianEnsemble(net, 1, noise_std=NOISE_STD).fit(data.X, data.y).report.evaluations
-    real = 2 * len(rational_exponential()[0])  # a shift has a real part and an imaginary one
+    real = 2 * len(POLES)  # a shift has a real part and an imaginary one
     product = 2.0 * n * n * (net.width + heads) + 4.0 * n * net.width * heads
     return half_steps * real * bodies * product / operations_per_second("float32")

@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
 from rndlib.backends.jax.linearise import Linear, kernel_matrix, kernel_product
-from rndlib.exponential import ITERATIONS, SOLVE_RTOL, STARTS, dense, rational_exponential
+from rndlib.exponential import ITERATIONS, POLES, RESIDUES, SOLVE_RTOL, STARTS, dense
 
 
 class Spectrum(NamedTuple):
@@ -69,13 +70,13 @@ def _rational(at: Linear, r: Array, h: Array, noise: Array, spectrum: Spectrum) 
 
     def some_time(h: Array) -> Array:
         # (1 - R(z)) / z has the residues -c_j / z_j at R's poles and none at 0, since R(0) = 1.
-        poles, residues = rational_exponential()
+        poles, residues = np.array(POLES), np.array(RESIDUES)
         # v is h r to eight digits for times this short, and shorter ones would take the shifts out of float32's range.
         shortest = 1e-9 / jnp.max(spectrum.values)
         part = jnp.where(h < shortest, h / shortest, 1.0)
         shifts = (noise - jnp.asarray(poles) / jnp.maximum(h, shortest)).astype(jnp.complex64)
         solutions = _conjugate_gradient(at, unit, shifts, spectrum)
-        return part * 2 * jnp.einsum("s,snk->nk", -jnp.asarray(residues / poles), solutions).real
+        return part * 2 * jnp.einsum("s,snk->nk", jnp.asarray(-residues / poles), solutions).real
 
     def without_end(_: Array) -> Array:
         return _conjugate_gradient(at, unit, noise.astype(jnp.float32)[None], spectrum)[0].astype(r.dtype)

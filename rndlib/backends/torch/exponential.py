@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rndlib.backends.torch.linearise import Linear, kernel_matrix, kernel_product
-from rndlib.exponential import ITERATIONS, SOLVE_RTOL, STARTS, dense, rational_exponential
+from rndlib.exponential import ITERATIONS, POLES, RESIDUES, SOLVE_RTOL, STARTS, dense
 
 
 class Spectrum(NamedTuple):
@@ -61,7 +61,7 @@ def _rational(at: Linear, r: Tensor, h: float, noise: float, spectrum: Spectrum)
         shift = torch.tensor([noise], dtype=torch.float32, device=r.device)
         return size * _conjugate_gradient(at, unit, shift, spectrum)[:, 0].to(r.dtype)
     # (1 - R(z)) / z has the residues -c_j / z_j at R's poles and none at 0, since R(0) = 1.
-    poles, residues = (torch.tensor(a, device=r.device) for a in rational_exponential())
+    poles, residues = (torch.tensor(a, dtype=torch.complex128, device=r.device) for a in (POLES, RESIDUES))
     # v is h r to eight digits for times this short, and shorter ones would take the shifts out of float32's range.
     shortest = 1e-9 / float(spectrum.values.max())
     shifts = (noise - poles / max(h, shortest)).to(torch.complex64)
