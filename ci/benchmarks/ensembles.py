@@ -52,7 +52,7 @@ def digits() -> Data:
     X, y = rows
     X = X[:, X[:200].std(0) > 0]  # pixels that are not always empty
     X, y = (X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std()
-    return Data("digits", X[:200], y[:200], X[200:700], part=8 / MEMBERS, repeats=2, checked=2)
+    return Data("digits", X[:200], y[:200], X[200:700], part=64 / MEMBERS, repeats=2, checked=2)
 
 
 def _cases(asked: Asked) -> Iterator[Case]:
@@ -78,7 +78,7 @@ def _rows(data: Data, width: int, members: int, work: int, adam: bool) -> list[R
     net = MLP(data.X.shape[1], width=width)
     ours = round(data.part * members)
 
-    model = DeepEnsemble(net, ours)
+    model = DeepEnsemble(net, ours, solver=comparison.SOLVER)
 
     def fit() -> DeepEnsemble:
         return model.fit(data.X, data.y)

@@ -47,7 +47,7 @@ def _rows(method: str, width: int, heads: int, bodies: int, work: int) -> list[R
     data, net = datasets.toy(seed=0, n_test=500), MLP(3, width=width)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", HeadsWarning)  # cost, not the law, is what is looked at here
-        model = METHODS[method](net, heads // bodies, bodies)
+        model = METHODS[method](net, heads // bodies, bodies, solver=comparison.SOLVER)
         first = once(lambda: model.fit(data.X))  # before anything else compiles its programs
         checked = min(comparison.CHECKED, bodies)
         tight = METHODS[method](net, heads // bodies, checked, solver=TIGHT).fit(data.X)
