@@ -118,8 +118,9 @@ def measure(estimator, solver=flow, widths=widths, seeds=seeds, X_test=data.X_te
         model = estimator(replace(net, width=width), seed=seed, solver=solver, dtype="float32")
         return model.fit(data.X, data.y).variance(X_test if seed == seeds[0] else X_test[:n_common])
 
-    # The widest first: what is left for the end is short, and no core waits long for another.
-    runs = [(width, seed) for width in sorted(widths, reverse=True) for seed in seeds]
+    # The widest first: what is left for the end is short, and no core waits long for another. Nor do two cores begin
+    # with one width, as one of them would wait for the other to compile it.
+    runs = [(width, seed) for seed in seeds for width in sorted(widths, reverse=True)]
     found = dict(zip(runs, parallel(one, runs), strict=True))
     common = np.array([[found[width, seed][:n_common] for seed in seeds] for width in widths])
     return common, np.array([found[width, seeds[0]] for width in widths])
@@ -138,8 +139,10 @@ measured, first = ({name: part[i] for name, part in found.items()} for i in (0, 
 # %% tags=["beside"]
 crowded = {"rnd": partial(RND, heads=heads), "bayesian rnd": partial(bayesian, heads=heads)}
 loose = GradientFlow(rtol=crowded_rtol)
-found = {f"crowded {name}": measure(kind, loose, seeds=seeds[:side_seeds]) for name, kind in crowded.items()}
-measured |= {name: part[0] for name, part in found.items()}
+measured |= {
+    f"crowded {name}": measure(kind, loose, seeds=seeds[:side_seeds], X_test=data.X_test[:n_common])[0]
+    for name, kind in crowded.items()
+}
 
 # %% [markdown]
 # ## The laws, and the floor

@@ -40,6 +40,15 @@ class Interval:
         )
         return f"{estimate} [{low}, {high}]"
 
+    def within(self, low: float, high: float) -> "Interval":
+        """The part of the interval in which the quantity can lie at all; the coverage is the same.
+
+        >>> from rndlib.practice.comparison import Interval
+        >>> Interval(0.97, 0.92, 1.02).within(0, 1)
+        Interval(estimate=0.97, low=0.92, high=1)
+        """
+        return Interval(self.estimate, max(self.low, low), min(self.high, high))
+
 
 def over_splits(values: ArrayLike, n_train: int, n_test: int, confidence: float = 0.95) -> Interval:
     """Mean of a score over random splits, with Nadeau and Bengio's (2003) corrected resampled t interval.
