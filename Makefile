@@ -6,7 +6,7 @@ JOBS ?= $(if $(filter smoke,$(PROFILE)),2,1)
 NOTEBOOKS = $(sort $(basename $(notdir $(wildcard notebooks/*.ipynb))))
 BIN = .venv/bin
 
-.PHONY: reproduce store calibrate seeds bench site test lint units notebooks newest environment environments
+.PHONY: reproduce store calibrate seeds bench site test lint units tools notebooks newest environment environments
 
 # Every notebook runs, whatever the one before it said; the exit code is 0 only if all ran and every claim holds.
 reproduce: environment
@@ -37,9 +37,11 @@ site: environment
 	$(BIN)/python ci/site_build.py
 
 # Two parts at a time, as each leaves cores idle; what a part says is shown when it has ended, where make can do that.
+# The long ones first.
+PARTS = tools units notebooks newest lint
 test: environments
-	@echo "lint, units, notebooks and newest, two at a time"
-	@$(MAKE) --no-print-directory --jobs 2 --keep-going $(if $(filter output-sync,$(.FEATURES)),--output-sync) lint units notebooks newest
+	@echo "$(PARTS): two at a time"
+	@$(MAKE) --no-print-directory --jobs 2 --keep-going $(if $(filter output-sync,$(.FEATURES)),--output-sync) $(PARTS)
 
 lint:
 	$(BIN)/ruff check .
@@ -47,7 +49,11 @@ lint:
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 units:
-	$(BIN)/pytest
+	$(BIN)/pytest -m "not tools and not newest"
+
+# Of the command line, the packaging, the notebooks and the site.
+tools:
+	$(BIN)/pytest -m "tools and not newest"
 
 notebooks:
 	@rm -rf results/.again
