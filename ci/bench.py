@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import records
 from benchmarks.section import Asked, Section
 
 from rndlib import costs, output, provenance
@@ -43,16 +44,12 @@ def source() -> str:
 
 
 def recorded(record: Path, key: Mapping[str, Any]) -> dict[str, Rows]:
-    """The rows on record of every case of a section, by the case's name; a line that was cut short is none."""
-    found: dict[str, Rows] = {}
-    for line in record.read_text(encoding="utf-8").splitlines() if record.exists() else ():
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            continue
-        if all(entry.get(name) == value for name, value in key.items()):
-            found[entry["case"]] = entry["rows"]
-    return found
+    """The rows on record of every case of a section, by the case's name."""
+    return {
+        entry["case"]: entry["rows"]
+        for entry in records.read(record)
+        if all(entry.get(name) == value for name, value in key.items())
+    }
 
 
 def machine() -> dict[str, Any]:
@@ -71,8 +68,7 @@ def measure(section: Section, asked: Asked, record: Path) -> dict[str, Any]:
         for case in cases:
             if case.name not in found:
                 entry = {**key, "case": case.name, "rows": case.rows()}
-                file.write("\n" * (file.tell() > 0) + json.dumps(entry))  # first, as the last line may be cut short
-                file.flush()
+                records.append(file, entry)
                 found[case.name] = json.loads(json.dumps(entry["rows"]))
             tick()
     return {
@@ -96,16 +92,8 @@ def store(path: Path, section: Mapping[str, Any]) -> None:
 
 def forget(record: Path, names: Sequence[str], quick: bool) -> None:
     """Drop sections that are stored from the record: asked for again, they are measured again."""
-
-    def stored(line: str) -> bool:
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            return True
-        return entry["section"] in names and entry["quick"] == quick
-
-    lines = record.read_text(encoding="utf-8").splitlines()
-    output.write(record, "\n".join(line for line in lines if not stored(line)).encode())
+    kept = [entry for entry in records.read(record) if entry["section"] not in names or entry["quick"] != quick]
+    output.write(record, "\n".join(map(json.dumps, kept)).encode())
 
 
 def arguments(words: Sequence[str]) -> tuple[list[str], Asked]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import ledgers
+import records
 
 from rndlib import cores, notebooks, output, provenance, runs
 from rndlib.claims import NO_CLAIMS
@@ -57,13 +58,9 @@ def source(name: str, profile: str) -> str:
 
 
 def recorded(study: Study, versions: Mapping[str, str]) -> dict[tuple[str, int], Verdicts]:
-    """The repeats on record for these versions of the notebooks; a line that was cut short is none."""
+    """The repeats on record for these versions of the notebooks."""
     found: dict[tuple[str, int], Verdicts] = {}
-    for line in study.record.read_text(encoding="utf-8").splitlines() if study.record.exists() else ():
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            continue
+    for entry in records.read(study.record):
         key = entry["notebook"], entry["repeat"]
         if entry["source"] == versions.get(key[0]) and key[1] in study.repeats:
             found[key] = entry["verdicts"]
@@ -116,8 +113,7 @@ def main(study: Study) -> None:
             name, number = key = futures[future]
             found[key] = future.result()
             entry = {"source": versions[name], "notebook": name, "repeat": number, "verdicts": found[key]}
-            record.write("\n" * (record.tell() > 0) + json.dumps(entry))  # first, as the last line may be cut short
-            record.flush()
+            records.append(record, entry)
             progress.update()
     content = json.dumps(table(study, found), indent=1) + "\n"
     output.write(ROOT / "notebooks" / f"{study.name}.json", content.encode())

@@ -3,9 +3,9 @@
 import subprocess
 import sys
 
-import matplotlib as mpl
 import numpy as np
 import pytest
+from drawings import assert_the_same_every_time
 
 from rndlib import figures, output
 from rndlib.statistics import LogRatio, calibration
@@ -47,15 +47,8 @@ DRAWN = [_widths, _scatter, _ratio, _covariances, _time]
 
 
 @pytest.mark.parametrize("draw", DRAWN)
-def test_saved_as_png_and_pdf_and_the_same_every_time(draw, tmp_path, monkeypatch):
-    monkeypatch.setenv(output.VARIABLE, str(tmp_path))
-    figures.save(draw(), "first")
-    figures.save(draw(), "second")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["first.pdf", "first.png", "second.pdf", "second.png"]
-    for kind, magic in (("png", b"\x89PNG"), ("pdf", b"%PDF")):
-        first, second = ((tmp_path / f"{name}.{kind}").read_bytes() for name in ("first", "second"))
-        assert first.startswith(magic)
-        assert first == second
+def test_the_same_every_time(draw, tmp_path, monkeypatch):
+    assert_the_same_every_time(draw, tmp_path, monkeypatch)
 
 
 def test_nothing_is_saved_without_a_folder(tmp_path, monkeypatch):
@@ -75,13 +68,6 @@ def test_a_notebook_shows_the_figure_as_it_was_saved(tmp_path, monkeypatch):
 
 def test_a_figure_that_was_not_saved_is_shown_too():
     assert _ratio()._repr_png_().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize("draw", DRAWN)
-def test_settings_are_left_alone(draw):
-    before = dict(mpl.rcParams)
-    draw()
-    assert dict(mpl.rcParams) == before
 
 
 def test_pyplot_is_not_touched():

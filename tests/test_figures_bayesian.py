@@ -1,10 +1,10 @@
 """The figures of Bayesian RND draw what they are given, and are the same file every time."""
 
-import matplotlib as mpl
 import numpy as np
 import pytest
+from drawings import assert_the_same_every_time
 
-from rndlib import figures, output
+from rndlib import figures
 
 TIMES = [0.1, 1.0]
 VALUES = np.array([[1.0, 2.0], [0.1, 0.2]])
@@ -29,14 +29,8 @@ DRAWN = [_noise, _time, _load]
 
 
 @pytest.mark.parametrize("draw", DRAWN)
-def test_the_same_every_time_and_settings_left_alone(draw, tmp_path, monkeypatch):
-    monkeypatch.setenv(output.VARIABLE, str(tmp_path))
-    before = dict(mpl.rcParams)
-    figures.save(draw(), "first")
-    figures.save(draw(), "second")
-    assert dict(mpl.rcParams) == before
-    for kind in ("png", "pdf"):
-        assert (tmp_path / f"first.{kind}").read_bytes() == (tmp_path / f"second.{kind}").read_bytes()
+def test_the_same_every_time(draw, tmp_path, monkeypatch):
+    assert_the_same_every_time(draw, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(

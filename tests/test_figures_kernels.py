@@ -1,11 +1,11 @@
 """The figures of kernels draw what they are given, and say in which units."""
 
-import matplotlib as mpl
 import numpy as np
 import pytest
+from drawings import assert_the_same_every_time
 from matplotlib.patches import Rectangle
 
-from rndlib import figures, output
+from rndlib import figures
 
 WIDTHS = [64, 256, 1024]
 ERROR = np.array([0.2, 0.1, 0.05])
@@ -36,14 +36,8 @@ DRAWN = [_errors, _matrices, _lengths, _trajectories]
 
 
 @pytest.mark.parametrize("draw", DRAWN)
-def test_same_file_every_time_and_settings_left_alone(draw, tmp_path, monkeypatch):
-    monkeypatch.setenv(output.VARIABLE, str(tmp_path))
-    before = dict(mpl.rcParams)
-    figures.save(draw(), "first")
-    figures.save(draw(), "second")
-    assert dict(mpl.rcParams) == before
-    for kind in ("png", "pdf"):
-        assert (tmp_path / f"first.{kind}").read_bytes() == (tmp_path / f"second.{kind}").read_bytes()
+def test_the_same_every_time(draw, tmp_path, monkeypatch):
+    assert_the_same_every_time(draw, tmp_path, monkeypatch)
 
 
 def test_errors_bars_guides_and_margin():

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pytest
+from drawings import assert_the_same_every_time
 
-from rndlib import figures, output
+from rndlib import figures
 from rndlib.practice.comparison import Interval
 
 FOUND = {"one": Interval(0.5, 0.25, 1.0), "other": Interval(-1.0, -2.0, 0.5)}
@@ -37,14 +37,8 @@ AXES = [_intervals, _costs, _predictions, _areas]
 
 
 @pytest.mark.parametrize("draw", [*AXES, _images])
-def test_the_same_file_every_time(draw, tmp_path, monkeypatch):
-    monkeypatch.setenv(output.VARIABLE, str(tmp_path))
-    before = dict(mpl.rcParams)
-    figures.save(draw(), "first")
-    figures.save(draw(), "second")
-    assert dict(mpl.rcParams) == before
-    for kind in ("png", "pdf"):
-        assert (tmp_path / f"first.{kind}").read_bytes() == (tmp_path / f"second.{kind}").read_bytes()
+def test_the_same_every_time(draw, tmp_path, monkeypatch):
+    assert_the_same_every_time(draw, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("draw", AXES)

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from drawings import assert_the_same_every_time
 from matplotlib.patches import StepPatch
 
-from rndlib import datasets, figures, output
+from rndlib import datasets, figures
 from rndlib.laws import Gaussian
 
 WALK, DISTANCE, STOPS = datasets.walk([[0.0, 0.0], [3.0, 4.0], [3.0, 5.0]], per_leg=10)
@@ -30,12 +31,8 @@ def _pairs() -> figures.Figure:
 
 
 @pytest.mark.parametrize("draw", [_functions, _distances, _pairs])
-def test_saved_and_the_same_every_time(draw, tmp_path, monkeypatch):
-    monkeypatch.setenv(output.VARIABLE, str(tmp_path))
-    figures.save(draw(), "first")
-    figures.save(draw(), "second")
-    for kind in ("png", "pdf"):
-        assert (tmp_path / f"first.{kind}").read_bytes() == (tmp_path / f"second.{kind}").read_bytes()
+def test_the_same_every_time(draw, tmp_path, monkeypatch):
+    assert_the_same_every_time(draw, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("draw", [_functions, _distances, _pairs])
