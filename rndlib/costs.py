@@ -58,8 +58,8 @@ def section(found: dict[str, Any]) -> list[str]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Rows as an aligned Markdown table, with the columns of all of them in the order in which they first appear."""
-    head = list(dict.fromkeys(name for row in rows for name in row))
+    """Rows as an aligned Markdown table, with the columns of all of them, in the order of the rows that have most."""
+    head = list(dict.fromkeys(name for row in sorted(rows, key=len, reverse=True) for name in row))
     return aligned(head, [[shown(row.get(name)) for name in head] for row in rows])
 
 
