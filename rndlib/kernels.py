@@ -35,8 +35,11 @@ from rndlib.expectations import expectations
 from rndlib.network import MLP
 from rndlib.series import has_series, series
 
-# Entries computed together: with ten mixture terms, an array of ten times this size fits a core's L2 cache.
-_TILE = 4096
+# Entries computed together, times terms of the mixture: an array of so many numbers fits a core's L2 cache. Not fewer,
+# as threads that call NumPy for short arrays wait for Python's lock more than they compute.
+_TILE = 65536
+# By series, which keeps five arrays at hand.
+_SERIES_TILE = 32768
 # NumPy is slow along a last axis shorter than this.
 _SHORT = 64
 # For fewer entries than this, a series' coefficients cost what it saves.
@@ -138,7 +141,7 @@ def variances(net: MLP, name: str, X: Points) -> Layers:
                     f"{layer + 1}, too near the end of float64's range: rescale {name}, sigma_w or sigma_b"
                 )
             if layer + 1 < net.depth:
-                for part in _pieces(len(X), 1):
+                for part in _pieces(len(X), _tile(net)):
                     here = q[layer : layer + 1, part]
                     q[layer + 1, part] = _next_layer(net, here, here, here)[0][0]
     return q
@@ -162,10 +165,11 @@ def _matrices(
         order = np.argsort(q1[0]), np.argsort(q2[0])
         q1, q2 = q1[:, order[0]], q2[:, order[1]]
         layers = [series(activation, q1[l], q2[l]) for l in range(net.depth - 1)]
-    width = min(_WIDE if order else _TILE, nngp.shape[1])
+    entries = _SERIES_TILE if order else _tile(net)
+    width = min(_WIDE if order else entries, nngp.shape[1])
 
     def fill(rows: slice) -> None:
-        for cols in _pieces(nngp.shape[1], _TILE // width, start=rows.start if symmetric else 0):
+        for cols in _pieces(nngp.shape[1], width, start=rows.start if symmetric else 0):
             tile = np.ix_(order[0][rows], order[1][cols]) if order else (rows, cols)
             cheap = [partial(layer.expectations, rows, cols) for layer in layers]
             values = _recursion(net, nngp[tile], q1[:, rows, None], q2[:, None, cols], cheap)
@@ -177,21 +181,25 @@ def _matrices(
                 if symmetric:
                     part.T[tile] = value
 
-    parallel(fill, _pieces(nngp.shape[0], width))
+    parallel(fill, _pieces(nngp.shape[0], entries // width))
     return parts
 
 
 def _diagonal(net: MLP, q: Layers) -> tuple[Vector, Vector, Vector]:
     nngp, ntk, body = np.empty((3, q.shape[1]))
-    for part in _pieces(q.shape[1], 1):
+    for part in _pieces(q.shape[1], _tile(net)):
         here = q[:, None, part]
         nngp[part], ntk[part], body[part] = (row[0] for row in _recursion(net, here[0], here, here))
     return nngp, ntk, body
 
 
-def _pieces(count: int, width: int, start: int = 0) -> Iterator[slice]:
-    """Consecutive slices of `start .. count`, of as many rows of `width` entries as make up a tile."""
-    size = max(1, _TILE // width)
+def _tile(net: MLP) -> int:
+    """Entries of a tile by the closed form, whose arrays have one for each term of the mixture."""
+    return _TILE // ACTIVATIONS[net.activation].mixture()[0].size
+
+
+def _pieces(count: int, size: int, start: int = 0) -> Iterator[slice]:
+    """Consecutive slices of `start .. count`, `size` long but for the last."""
     return (slice(first, min(first + size, count)) for first in range(start, count, size))
 
 
