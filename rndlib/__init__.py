@@ -5,7 +5,7 @@ Inference". A network's prediction with its uncertainty, in five lines:
 
 >>> from rndlib import BayesianRND, datasets
 >>> data = datasets.toy(seed=0)  # X (10, 3), y (10,), X_test (5000, 3); scale your own columns to about 1
->>> model = BayesianRND(noise_std=0.1).fit(data.X, data.y)
+>>> model = BayesianRND(heads=16, noise_std=0.1).fit(data.X, data.y)
 >>> mean, std = model.predict(data.X_test[:2], return_std=True)
 >>> samples = model.sample_y(data.X_test[:2], n_samples=3)  # (2, 3): three functions, each at both points
 

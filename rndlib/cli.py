@@ -3,7 +3,8 @@
 Exit codes: 0 where every verdict holds, 1 where one does not, a notebook failed, or something that is needed is
 missing, 2 where what was asked for cannot be done (nothing has run then), 130 and 143 where the run was interrupted or
 terminated. Those that a batch or a scheduler tells apart: 70 where the kernel died, 74 where results cannot be
-written, 75 where another process runs the same, 124 where it took too long.
+written, 75 where another process runs the same, 124 where it took too long. 141 where what reads the output, as `head`
+does, ended first.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import dataclasses
 import json
 import logging
 import os
+import select
 import shlex
 import signal
 import sys
@@ -21,7 +23,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from rndlib import arguments, cores, failures, ledger, locks, notebooks, output, provenance, reports, runs
-from rndlib.codes import BUSY, KERNEL_DIED, TOO_LONG, UNWRITABLE
+from rndlib.codes import BUSY, KERNEL_DIED, TOO_LONG, UNREAD, UNWRITABLE
 from rndlib.parameters import UsageError
 
 
@@ -32,7 +34,9 @@ def main(given: Sequence[str] | None = None) -> int:
         if signal.getsignal(number) != signal.SIG_IGN:  # As for a job that a script left in the background.
             signal.signal(number, _stop)
     try:
-        return COMMANDS[asked.command](asked)
+        code = COMMANDS[asked.command](asked)
+        sys.stdout.flush()  # here rather than at exit, where an error would be too late
+        return code
     except UsageError as error:
         print(f"rndlib: {error}", file=sys.stderr)
         return 2
@@ -40,11 +44,23 @@ def main(given: Sequence[str] | None = None) -> int:
         print(f"rndlib: {error}", file=sys.stderr)
         return BUSY
     except OSError as error:
+        if isinstance(error, BrokenPipeError) and _nobody_reads():
+            return UNREAD
         line = str(error) if isinstance(error, output.Unwritable) else output.refusal(error)
         if line is None:
             raise
         print(f"rndlib: {line}", file=sys.stderr)
         return UNWRITABLE
+
+
+def _nobody_reads() -> bool:
+    """Whether what reads stdout has gone; then nothing more goes there, which at exit would be an error once more."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)  # asked for or not, it says whether the other end is closed
+    gone = bool(poll.poll(0))
+    if gone:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return gone
 
 
 def _list(asked: argparse.Namespace) -> int:

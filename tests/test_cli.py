@@ -126,6 +126,15 @@ def test_list_shows_titles_parameters_and_help(project):
     assert out.count("What it shows") == 5
 
 
+def test_a_reader_that_ends_first_is_no_error(project):
+    reading, writing = os.pipe()
+    process = start(project, "list", stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    os.close(reading)  # before anything is written: importing takes longer
+    _, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (141, "")
+
+
 def test_run_keeps_a_whole_result(project):
     code, out, err = call(project, "run", "01", "-p", "width", "10", "--profile", "smoke", "-p", "widths", "[3]")
     assert (code, err) == (0, "")
