@@ -5,7 +5,7 @@ same outputs are the same file. `jupytext --update --execute` is no substitute: 
 whose source has not changed.
 
 A notebook shows its numbers rounded. In full they are stored beside it in `notebooks/ledger.json`, which
-`ci/moved.py` holds those of a later run against.
+`ci/moved.py` holds those of a later run against. The figure on the first page is copied, too.
 """
 
 import json
@@ -19,6 +19,7 @@ from rndlib.claims import NO_CLAIMS
 
 ROOT = Path(__file__).resolve().parent.parent
 LEDGER = ROOT / "notebooks" / "ledger.json"
+SHOWN = "05_numerical_analysis/fig1.png"  # on the first page of README and site
 
 
 def store(name: str) -> None:
@@ -37,6 +38,8 @@ def store(name: str) -> None:
         cell.metadata.pop("papermill", None)
     stored.metadata.pop("papermill", None)
     nbformat.write(stored, ROOT / "notebooks" / f"{name}.ipynb")
+    if SHOWN.startswith(f"{name}/"):
+        output.write(ROOT / "docs" / Path(SHOWN).name, (ROOT / "results" / SHOWN).read_bytes())
     if name in NO_CLAIMS:
         return
     numbers = json.loads(LEDGER.read_text(encoding="utf-8")) if LEDGER.exists() else {}
