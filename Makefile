@@ -48,8 +48,10 @@ lint:
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
+# With one thread for PyTorch: its threads spin where they wait for each other, and beside another part that took five
+# times as long.
 units:
-	$(BIN)/pytest -m "not tools and not newest"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m "not tools and not newest"
 
 # Of the command line, the packaging, the notebooks and the site.
 tools:
