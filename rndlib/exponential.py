@@ -39,7 +39,7 @@ def dense(n_samples: int, heads: int) -> bool:
 
     Both ways were timed, from 5 to 128 unknowns at widths 64 to 2048. With three heads and more the other one is ahead
     from 40 on, two to five times at 100. With two it takes N of 50 and more to get there, and kernels of so many points
-    are too nearly singular for single precision. One head was timed on real data up to N = 700, where a step by the
-    matrix costs half of the other, and a quarter at 450; beyond, nobody looked.
+    are too nearly singular for single precision. One head was timed on real data at widths 256 and 1024: a step by the
+    matrix takes about three quarters of the other's CPU time at N = 200, half at 450 and at 700. Beyond, nobody looked.
     """
     return n_samples * heads <= {1: DENSE_ALONE, 2: DENSE_LIMIT}.get(heads, DENSE_MANY)
