@@ -30,9 +30,6 @@ ITERATIONS, STARTS = 1000, 3
 """A system takes some 50 iterations, a nearly singular one several hundred. The method can break down, about once in
 a thousand solves of many heads on a narrow body: after so many iterations it starts anew from where it is."""
 
-POWER_STEPS = 60
-"""Steps of the power iteration to the largest eigenvalue where the kernel matrix is not formed."""
-
 
 def dense(n_samples: int, heads: int) -> bool:
     """Whether the kernel matrix of a body is formed and its eigenproblem solved.

@@ -42,15 +42,15 @@ def case(request) -> Case:
 
     @in_float64
     def build():
-        params = on_device(body(draw(net, HEADS, depth, Role.MEMBER, range(1)), 0))
-        return Case(net, params, np.asarray(forward(net, params, X)), jacobian(net, params, X))
+        params = body(draw(net, HEADS, depth, Role.MEMBER, range(1)), 0)
+        return Case(net, lin.arrays(params), np.asarray(forward(net, params, X)), jacobian(net, params, X))
 
     return build()
 
 
 @in_float64
 def test_function(case):
-    close(lin.apply(case.net, case.params, jnp.asarray(X)), case.f)
+    close(lin.apply(case.net, lin.scaled(case.net, case.params), jnp.asarray(X)), case.f)
     close(lin.linearise(case.net, case.params, jnp.asarray(X))[0], case.f)
 
 
@@ -67,28 +67,25 @@ def test_pull_back(case):
     _, at = lin.linearise(case.net, case.params, jnp.asarray(X))
     back = lin.pull_back(case.net, at, jnp.asarray(V))
     assert jax.tree.map(jnp.shape, back) == jax.tree.map(jnp.shape, case.params)
-    close(flat(back), case.J.T @ V.ravel())
+    close(flat(lin.in_numpy(back)), case.J.T @ V.ravel())
 
 
 @in_float64
 def test_push_forward(case):
     _, at = lin.linearise(case.net, case.params, jnp.asarray(X))
-    step = on_device(body(draw(case.net, HEADS, 5, Role.MEMBER, range(1)), 0))
-    forth = lin.push_forward(case.net, at, step)
+    step = body(draw(case.net, HEADS, 5, Role.MEMBER, range(1)), 0)
+    forth = lin.push_forward(case.net, at, lin.arrays(step))
     close(forth.ravel(), case.J @ flat(step))
 
 
 @in_float64
 def test_body_tangent(case):
-    directions = on_device(body(draw_directions(case.net, 6, range(1), None), 0))
-    last = jax.tree.map(jnp.zeros_like, case.params[-1])
+    directions = body(draw_directions(case.net, 6, range(1), None), 0)
+    last = jax.tree.map(np.zeros_like, lin.in_numpy(case.params)[-1])
     psi = flat([*directions, last])
-    tangent = lin.body_tangent(case.net, case.params, directions, jnp.asarray(X))
+    layers, along = (lin.scaled(case.net, part) for part in (case.params, lin.arrays(directions)))
+    tangent = lin.body_tangent(case.net, layers, along, jnp.asarray(X))
     close(tangent.ravel(), case.J @ psi)
-
-
-def on_device(params) -> lin.Params:
-    return jax.tree.map(jnp.asarray, params)
 
 
 def flat(params) -> np.ndarray:

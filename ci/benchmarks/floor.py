@@ -13,6 +13,7 @@ from jax import lax
 from benchmarks.section import Asked, Case, Section
 from benchmarks.timing import REPEATS, Timing, side_by_side
 from rndlib import MLP, DeepEnsemble, GradientDescent, cores, datasets, kernels
+from rndlib.backends.jax import linearise
 from rndlib.backends.jax.activations import VALUE_AND_SLOPE
 from rndlib.backends.jax.exponential import Spectrum
 from rndlib.backends.jax.flow import _integrate  # pyright: ignore[reportPrivateUsage]
@@ -157,7 +158,7 @@ def _half_step(width: int, side: int, half_steps: int) -> Row:
     @in_float64
     def one(block: int) -> Any:
         params = draw(net, 1, 0, Role.MEMBER, range(block * size, (block + 1) * size))
-        state = jax.tree.map(jnp.asarray, (params, np.zeros((size, n, 1))))
+        state = linearise.arrays(params), jnp.zeros((size, n, 1))
         targets = jnp.asarray(np.tile(data.y[:, None], (size, 1, 1)))
         arrays = state, jnp.asarray(data.X), targets, jnp.asarray(0.0), spectrum, durations, np.asarray(half_steps)
         return jax.block_until_ready(_integrate(net, *arrays))

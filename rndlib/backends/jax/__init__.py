@@ -7,7 +7,6 @@ tangents are evaluated in the precision asked for. Nothing here changes jax's co
 from collections.abc import Callable
 from functools import partial
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -58,7 +57,7 @@ def tangent_kernels(
     parameters. In the limit of width they are kappa and Theta - kappa for i = j, and 0 otherwise (Proposition B.3).
     """
     n, heads = len(X), params[-1][0].shape[1]
-    grams, total = map(np.asarray, _tangent_kernels(net, jnp.asarray(X), jax.tree.map(jnp.asarray, params)))
+    grams, total = map(np.asarray, _tangent_kernels(net, jnp.asarray(X), linearise.arrays(params)))
     total = total.reshape(-1, n, heads, n, heads).transpose(0, 2, 4, 1, 3)
     last = np.eye(heads)[:, :, None, None] * grams[:, None, None]
     return last, total - last
@@ -90,7 +89,7 @@ def train(
     """
     y = np.swapaxes(targets, 1, 2)
     xi = np.zeros_like(y) if offsets is None else offsets
-    start = jax.tree.map(jnp.asarray, params)
+    start = linearise.arrays(params)
     if isinstance(solver, GradientDescent):
         trained, report = gradient_descent(
             net, solver, start, jnp.asarray(xi), jnp.asarray(X), jnp.asarray(y), noise_std
@@ -100,7 +99,7 @@ def train(
         trained, report = gradient_flow(
             net, solver, start, jnp.asarray(xi), jnp.asarray(X), jnp.asarray(y), noise_std, basis, pilot
         )
-    return jax.tree.map(np.asarray, trained), report
+    return linearise.in_numpy(trained), report
 
 
 @in_float64
@@ -128,7 +127,7 @@ def train_in_batches(
     except ModuleNotFoundError as error:  # optax is needed for nothing else
         raise ImportError(f"StochasticGradient on JAX needs {error.name}: pip install 'rndlib[jax]'") from error
 
-    start, points = jax.tree.map(jnp.asarray, params), jnp.asarray(X)
+    start, points = linearise.arrays(params), jnp.asarray(X)
     y = jnp.asarray(np.swapaxes(targets, 1, 2))
     bodies = block(net, solver, start, points, y, noise_std, partial(functions, net, dtype="float64"))
     return descend(bodies, solver, draws, X, targets, tick)
@@ -140,15 +139,19 @@ def _in_chunks(net: MLP, X: np.ndarray, dtype: str, function, *trees) -> np.ndar
     size = max(1, min(n, CHUNK_BYTES // (np.dtype(dtype).itemsize * net.width)))
     count = -(-n // size)
     padded = np.concatenate([X, np.broadcast_to(X[-1:], (count * size - n, X.shape[1]))]).astype(dtype)
-    cast = jax.tree.map(lambda a: jnp.asarray(a, dtype), trees)
-    values = function(net, jnp.asarray(padded.reshape(count, size, -1)), *cast)  # (bodies, count, size, heads)
+    chunks = jnp.asarray(padded.reshape(count, size, -1))
+    values = function(net, chunks, *(linearise.arrays(tree, dtype) for tree in trees))  # (bodies, count, size, heads)
     bodies, _, _, heads = values.shape
     return np.swapaxes(np.asarray(values, np.float64).reshape(bodies, count * size, heads)[:, :n], 1, 2)
 
 
 @program(**WIDE)
 def _functions(net, chunks, params):
-    return lax.map(lambda p: lax.map(lambda x: linearise.apply(net, p, x), chunks), params)
+    def one(params):
+        layers = linearise.scaled(net, params)
+        return lax.map(lambda x: linearise.apply(net, layers, x), chunks)
+
+    return lax.map(one, params)
 
 
 @program()
@@ -162,21 +165,24 @@ def _tangent_kernels(net, X, params):
 
 @program(**WIDE)
 def _tangents(net, chunks, params, directions):
-    return lax.map(
-        lambda pd: lax.map(lambda x: linearise.body_tangent(net, pd[0], pd[1], x), chunks), (params, directions)
-    )
+    def one(body):
+        layers, along = (linearise.scaled(net, part) for part in body)
+        return lax.map(lambda x: linearise.body_tangent(net, layers, along, x), chunks)
+
+    return lax.map(one, (params, directions))
 
 
 @program(**WIDE)
 def _tangents_by_head(net, chunks, params, directions):
     def one(body):
         params, directions = body
+        *hidden, (w, b) = linearise.scaled(net, params)
 
-        def head(last, direction):
-            alone = [*params[:-1], jax.tree.map(lambda a: a[None], last)]
-            return lax.map(lambda x: linearise.body_tangent(net, alone, direction, x)[:, 0], chunks)
+        def head(own):
+            w, b, direction = own
+            layers, along = [*hidden, (w[:, None], b[None])], linearise.scaled(net, direction)
+            return lax.map(lambda x: linearise.body_tangent(net, layers, along, x)[:, 0], chunks)
 
-        by_head = lax.map(lambda h: head(*h), (params[-1], directions))
-        return jnp.moveaxis(by_head, 0, -1)
+        return jnp.moveaxis(lax.map(head, (w.T, b, directions)), 0, -1)
 
     return lax.map(one, (params, directions))

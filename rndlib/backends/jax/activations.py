@@ -66,9 +66,10 @@ def _tanh_jvp(primals, tangents):
 
 
 def _silu(z: Array) -> tuple[Array, Array]:
-    # In this form XLA's CPU code needs one exponential for both.
+    # In this form XLA's CPU code needs one exponential for both, and the slope does not compute z anew.
     s = 1 / (1 + exp(-z))
-    return z * s, s * (1 + z * (1 - s))
+    value = z * s
+    return value, s + value * (1 - s)
 
 
 def _gelu(z: Array) -> tuple[Array, Array]:

@@ -51,7 +51,7 @@ def gradient_descent(
     ValueError: the learning rate is 2 / lambda_max or more.
     DivergenceError: the training loss ended above where it began.
     """
-    check_rate(solver, float(largest_eigenvalue(net, params, X, jnp.asarray(noise_std**2))), X.shape[0])
+    check_rate(solver, largest_eigenvalue(net, params, X) + noise_std**2, X.shape[0])
     settings = map(jnp.asarray, (noise_std, solver.learning_rate, solver.steps))
     params, residuals = _descend(net, params, offsets, X, targets, *settings)
     return params, report(solver, np.asarray(residuals))

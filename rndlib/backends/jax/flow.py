@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from rndlib import flow
 from rndlib.backends.jax.exponential import Spectrum, flow_integral
-from rndlib.backends.jax.linearise import Bodies, Params, apply, linearise, pull_back, push_forward
+from rndlib.backends.jax.linearise import Bodies, Params, apply, linearise, pull_back, push_forward, scaled
 from rndlib.backends.jax.programs import WIDE, program
 from rndlib.backends.jax.spectrum import largest_eigenvalue
 from rndlib.network import MLP
@@ -55,14 +55,14 @@ def _integrate(net, state, X, targets, noise_std, spectrum, durations, count):
 def _extrapolate(net, coarse, fine, probes):
     """The state that two integrations extrapolate to, and the functions at the probes of it and of the finer one."""
     state = jax.tree.map(lambda a, b: b + (b - a) / 3, coarse, fine)
-    extrapolated, plain = (lax.map(lambda p: apply(net, p, probes), params) for params, _ in (state, fine))
+    extrapolated, plain = (lax.map(lambda p: apply(net, scaled(net, p), probes), params) for params, _ in (state, fine))
     return state, extrapolated, plain
 
 
 @program(**WIDE)
 def _residual(net, state, X, targets, noise_std):
     params, offsets = state
-    f = lax.map(lambda p: apply(net, p, X), params)
+    f = lax.map(lambda p: apply(net, scaled(net, p), X), params)
     return jnp.sqrt(jnp.sum((f + noise_std * offsets - targets) ** 2, axis=(1, 2)))
 
 
@@ -93,7 +93,7 @@ def gradient_flow(
         state, extrapolated, plain = _extrapolate(net, coarse, fine, probes)
         return state, np.asarray(extrapolated), np.asarray(plain)
 
-    largest = float(largest_eigenvalue(net, params, X, noise**2))
+    largest = largest_eigenvalue(net, params, X) + noise_std**2
     block = flow.Block((params, offsets), largest, residual, integrate, extrapolate)
     state, report = flow.gradient_flow(
         block, solver, np.asarray(X), np.asarray(targets), np.asarray(spectrum.values), pilot

@@ -5,18 +5,21 @@ With `delta^l` the derivative of the outputs with respect to the preactivations 
 a product with the kernel goes backward and forward through the layers and costs what two forward passes do.
 """
 
+from collections.abc import Sequence
 from math import sqrt
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from rndlib.backends.jax.activations import VALUE_AND_SLOPE
 from rndlib.network import MLP
 
-# Fan-in and fan-out differ from layer to layer: names with an underscore bind nothing.
-Params = list[tuple[Float[Array, "_fan_out _fan_in"], Float[Array, "_fan_out"]]]
-Bodies = list[tuple[Float[Array, "bodies _fan_out _fan_in"], Float[Array, "bodies _fan_out"]]]
+# Fan-in and fan-out differ from layer to layer: names with an underscore bind nothing. Weights are the transposes of
+# Eq. 1's, so that a layer is x w and its units lie side by side in memory.
+Params = list[tuple[Float[Array, "_fan_in _fan_out"], Float[Array, "_fan_out"]]]
+Bodies = list[tuple[Float[Array, "bodies _fan_in _fan_out"], Float[Array, "bodies _fan_out"]]]
 
 
 # Up to this fan-in a sum of outer products beats XLA's matrix product, whose inner loop is then too short.
@@ -28,8 +31,8 @@ class Linear(NamedTuple):
 
     inputs: x^l, (N, n_{l-1}), for l = 1..L.
     slopes: phi'(z^l), (N, n_l), for l = 1..L-1.
-    weights: sigma_w / sqrt(n_{l-1}) w^l, (n_l, n_{l-1}), for l = 1..L.
-    transposed: their transposes, (n_{l-1}, n_l): XLA's CPU product with a transposed view is several times slower.
+    weights: sigma_w / sqrt(n_{l-1}) w^l, transposed, (n_{l-1}, n_l), for l = 1..L.
+    transposed: their transposes, (n_l, n_{l-1}): XLA's CPU product with a transposed view is several times slower.
     grams: G^l, (N, N), for l = 1..L.
     """
 
@@ -40,58 +43,79 @@ class Linear(NamedTuple):
     grams: list[Array]
 
 
+def arrays(params: Sequence[tuple[np.ndarray, np.ndarray]], dtype: str = "float64") -> list[tuple[Array, Array]]:
+    """Parameters or directions as the rest of the library has them, with or without bodies, for the functions below."""
+    # NumPy converts: for jax each shape would be a program to compile.
+    return [
+        (jnp.asarray(np.asarray(np.swapaxes(w, -1, -2), dtype, order="C")), jnp.asarray(np.asarray(b, dtype)))
+        for w, b in params
+    ]
+
+
+def in_numpy(params: Sequence[tuple[Array, Array]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The other way round."""
+    return [(np.swapaxes(np.asarray(w), -1, -2), np.asarray(b)) for w, b in params]
+
+
+def scaled(net: MLP, params: Params) -> Params:
+    """The layers of Eq. 1 with their factors, sigma_w / sqrt(n_{l-1}) w^l and sigma_b b^l, of parameters or directions.
+
+    What is evaluated at many points is scaled once, not for each of them.
+    """
+    return [(net.sigma_w / sqrt(w.shape[0]) * w, net.sigma_b * b) for w, b in params]
+
+
 def _across(x: Array, w: Array) -> Array:
-    """x w', with x (N, n_{l-1}) and w (n_l, n_{l-1})."""
-    if w.shape[1] <= _NARROW:
-        return sum((x[:, j : j + 1] * w[:, j] for j in range(1, w.shape[1])), x[:, :1] * w[:, 0])
-    return x @ w.T
+    """x w, with x (N, n_{l-1}) and w (n_{l-1}, n_l)."""
+    if w.shape[0] <= _NARROW:
+        return sum((x[:, j : j + 1] * w[j] for j in range(1, w.shape[0])), x[:, :1] * w[0])
+    return x @ w
 
 
-def _affine(net: MLP, w: Array, b: Array, x: Array) -> Array:
-    return _across(x, net.sigma_w / sqrt(w.shape[1]) * w) + net.sigma_b * b
-
-
-def apply(net: MLP, params: Params, X: Float[Array, "n d"]) -> Float[Array, "n heads"]:
-    """f(X; theta), Eq. 1."""
+def apply(net: MLP, layers: Params, X: Float[Array, "n d"]) -> Float[Array, "n heads"]:
+    """f(X; theta), Eq. 1, of `scaled` parameters."""
     x = X
-    for w, b in params[:-1]:
-        x, _ = VALUE_AND_SLOPE[net.activation](_affine(net, w, b, x))
-    return _affine(net, *params[-1], x)
+    for w, b in layers[:-1]:
+        x, _ = VALUE_AND_SLOPE[net.activation](_across(x, w) + b)
+    w, b = layers[-1]
+    return _across(x, w) + b
 
 
-def body_tangent(net: MLP, params: Params, directions: Params, X: Float[Array, "n d"]) -> Float[Array, "n heads"]:
-    """The Bayesian target g~ of Proposition rndntkgpinit: J_theta f(X) psi, with the last layer's part of psi zero."""
+def body_tangent(net: MLP, layers: Params, directions: Params, X: Float[Array, "n d"]) -> Float[Array, "n heads"]:
+    """The Bayesian target g~ of Proposition rndntkgpinit: J_theta f(X) psi, with the last layer's part of psi zero.
+
+    Parameters and directions are `scaled`.
+    """
     x, dx = X, jnp.zeros_like(X)
-    for l, ((w, b), (dw, db)) in enumerate(zip(params[:-1], directions, strict=True)):
-        z = _affine(net, w, b, x)
-        dz = _affine(net, dw, db, x)
+    for l, ((w, b), (dw, db)) in enumerate(zip(layers[:-1], directions, strict=True)):
+        z = _across(x, w) + b
+        dz = _across(x, dw) + db
         if l:  # the data itself does not move
-            dz += net.sigma_w / sqrt(w.shape[1]) * dx @ w.T
+            dz += dx @ w
         x, slope = VALUE_AND_SLOPE[net.activation](z)
         dx = slope * dz
-    w, _ = params[-1]
-    return net.sigma_w / sqrt(w.shape[1]) * dx @ w.T
+    return dx @ layers[-1][0]
 
 
 def linearise(net: MLP, params: Params, X: Float[Array, "n d"]) -> tuple[Float[Array, "n heads"], Linear]:
     """f(X; theta) and its tangent there."""
     inputs, slopes, weights, grams = [], [], [], []
     x = z = X
-    for l, (w, b) in enumerate(params):
+    for l, (w, b) in enumerate(scaled(net, params)):
         if l:
             x, slope = VALUE_AND_SLOPE[net.activation](z)
             slopes.append(slope)
         inputs.append(x)
-        weights.append(net.sigma_w / sqrt(w.shape[1]) * w)
-        grams.append(net.sigma_w**2 / w.shape[1] * x @ x.T + net.sigma_b**2)
-        z = _affine(net, w, b, x)
+        weights.append(w)
+        grams.append(net.sigma_w**2 / len(w) * (x @ x.T) + net.sigma_b**2)
+        z = _across(x, w) + b
     return z, Linear(inputs, slopes, weights, [w.T for w in weights], grams)
 
 
 def _backward(at: Linear, v: Array) -> list[Array]:
     """d/dz^l of <v, f(X)>, for l = L..1."""
     deltas = [v]
-    for w, slope in zip(at.weights[:0:-1], at.slopes[::-1], strict=True):
+    for w, slope in zip(at.transposed[:0:-1], at.slopes[::-1], strict=True):
         deltas.append((deltas[-1] @ w) * slope)
     return deltas
 
@@ -99,7 +123,7 @@ def _backward(at: Linear, v: Array) -> list[Array]:
 def pull_back(net: MLP, at: Linear, v: Float[Array, "n heads"]) -> Params:
     """J' v, in parameter space."""
     return [
-        (net.sigma_w / sqrt(x.shape[1]) * delta.T @ x, net.sigma_b * delta.sum(0))
+        (net.sigma_w / sqrt(x.shape[1]) * (x.T @ delta), net.sigma_b * delta.sum(0))
         for delta, x in zip(_backward(at, v)[::-1], at.inputs, strict=True)
     ]
 
@@ -107,9 +131,9 @@ def pull_back(net: MLP, at: Linear, v: Float[Array, "n heads"]) -> Params:
 def push_forward(net: MLP, at: Linear, d_params: Params) -> Float[Array, "n heads"]:
     """J d_theta, in function space."""
     dz = jnp.zeros((at.inputs[0].shape[0], 0))
-    for l, ((dw, db), x) in enumerate(zip(d_params, at.inputs, strict=True)):
-        carried = (at.slopes[l - 1] * dz) @ at.transposed[l] if l else 0.0
-        dz = carried + _affine(net, dw, db, x)
+    for l, ((dw, db), x) in enumerate(zip(scaled(net, d_params), at.inputs, strict=True)):
+        carried = (at.slopes[l - 1] * dz) @ at.weights[l] if l else 0.0
+        dz = carried + _across(x, dw) + db
     return dz
 
 
@@ -117,19 +141,19 @@ def kernel_product(at: Linear, v: Float[Array, "n heads"]) -> Float[Array, "n he
     """Theta v = J J' v, with Theta the empirical tangent kernel over points and heads."""
     deltas = _backward(at, v)[::-1]
     dz = at.grams[0] @ deltas[0]
-    for w, slope, gram, delta in zip(at.transposed[1:], at.slopes, at.grams[1:], deltas[1:], strict=True):
+    for w, slope, gram, delta in zip(at.weights[1:], at.slopes, at.grams[1:], deltas[1:], strict=True):
         dz = (slope * dz) @ w + gram @ delta
     return dz
 
 
 def kernel_matrix(at: Linear) -> Float[Array, "n_heads n_heads"]:
     """Theta as a matrix over (point, head) pairs, point-major."""
-    n, heads = at.inputs[0].shape[0], at.weights[-1].shape[0]
+    n, heads = at.inputs[0].shape[0], at.weights[-1].shape[1]
     total = jnp.einsum("ij,ab->iajb", at.grams[-1], jnp.eye(heads)).reshape(n * heads, n * heads)
-    delta = jnp.broadcast_to(at.weights[-1], (n, *at.weights[-1].shape))
+    delta = jnp.broadcast_to(at.transposed[-1], (n, *at.transposed[-1].shape))
     for l in reversed(range(len(at.slopes))):
         delta = delta * at.slopes[l][:, None, :]
         flat = delta.reshape(n * heads, -1)
         total += (flat @ flat.T) * jnp.repeat(jnp.repeat(at.grams[l], heads, 0), heads, 1)
-        delta = delta @ at.weights[l]
+        delta = delta @ at.transposed[l]
     return total

@@ -1,35 +1,52 @@
 """The largest eigenvalue of a network's own tangent kernel: how fast its fastest mode trains."""
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from rndlib import lanczos
 from rndlib.backends.jax.linearise import Bodies, kernel_matrix, kernel_product, linearise
 from rndlib.backends.jax.programs import program
-from rndlib.exponential import DENSE_LIMIT, POWER_STEPS
+from rndlib.exponential import DENSE_LIMIT
 from rndlib.network import MLP
 
 
-@program()
-def largest_eigenvalue(net: MLP, params: Bodies, X: Float[Array, "n d"], noise: Array) -> Float[Array, ""]:
-    """lambda_max of Theta + noise I, the largest over the bodies.
+def largest_eigenvalue(net: MLP, params: Bodies, X: Float[Array, "n d"]) -> float:
+    """lambda_max of Theta, the largest over the bodies.
 
-    By power iteration where the matrix is too large to form. It approaches the eigenvalue from below; a rate that
-    passes by that margin and still diverges is caught after training.
+    Where the matrix is too large to form it comes out a little too small (`rndlib.lanczos`); a rate that passes by
+    that margin and still diverges is caught after training.
     """
+    if X.shape[0] * params[-1][0].shape[-1] <= DENSE_LIMIT:
+        return float(_formed(net, params, X))
+    return lanczos.largest(*map(np.asarray, _tridiagonal(net, params, X)))
+
+
+@program()
+def _formed(net, params, X):
+    def one(params):
+        _, at = linearise(net, params, X)
+        return jnp.linalg.eigvalsh(kernel_matrix(at))[-1]
+
+    return jnp.max(lax.map(one, params))
+
+
+@program()
+def _tridiagonal(net, params, X):
+    first = jnp.asarray(lanczos.start(X.shape[0], params[-1][0].shape[-1]))
 
     def one(params):
         _, at = linearise(net, params, X)
-        n, heads = X.shape[0], params[-1][0].shape[0]
-        if n * heads <= DENSE_LIMIT:
-            return jnp.linalg.eigvalsh(kernel_matrix(at))[-1] + noise
 
-        def step(_, v):
-            v = kernel_product(at, v)
-            return v / jnp.linalg.norm(v)
+        def step(carry, _):
+            before, v, beside = carry
+            w = kernel_product(at, v) - beside * before
+            diagonal = jnp.sum(v * w)
+            w = w - diagonal * v
+            beside = jnp.linalg.norm(w)
+            return (v, w / jnp.where(beside > 0, beside, 1.0), beside), (diagonal, beside)
 
-        v = jnp.sin(jnp.arange(1.0, 1.0 + n * heads)).reshape(n, heads)
-        v = lax.fori_loop(0, POWER_STEPS, step, v / jnp.linalg.norm(v))
-        return jnp.sum(v * kernel_product(at, v)) + noise
+        return lax.scan(step, (jnp.zeros_like(first), first, jnp.zeros(())), length=lanczos.STEPS)[1]
 
-    return jnp.max(lax.map(one, params))
+    return lax.map(one, params)

@@ -10,7 +10,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from rndlib import stochastic
-from rndlib.backends.jax.linearise import Bodies, linearise, pull_back
+from rndlib.backends.jax.linearise import Bodies, in_numpy, linearise, pull_back
 from rndlib.backends.jax.programs import program
 from rndlib.network import MLP
 from rndlib.solvers import StochasticGradient
@@ -38,7 +38,7 @@ def block(
         return rule(net, state, params, X, targets, jnp.asarray(batches), jnp.asarray(rates), pull)
 
     start = params, jax.vmap(OPTIMIZERS[solver.optimizer].init)(params)
-    return stochastic.Block(start, epoch, lambda state: jax.tree.map(np.asarray, state[0]), functions)
+    return stochastic.Block(start, epoch, lambda state: in_numpy(state[0]), functions)
 
 
 def _epoch(optimizer, net, state, start, X, targets, batches, rates, pull):

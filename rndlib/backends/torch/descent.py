@@ -28,7 +28,7 @@ def gradient_descent(
     ValueError: the learning rate is 2 / lambda_max or more.
     DivergenceError: the training loss ended above where it began.
     """
-    check_rate(solver, largest_eigenvalue(net, params, X, noise_std**2), len(X))
+    check_rate(solver, largest_eigenvalue(net, params, X) + noise_std**2, len(X))
     residuals = []
     for own, xi, y in groups(net, params, offsets, targets):
 
