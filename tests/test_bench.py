@@ -239,10 +239,8 @@ def test_a_half_step_has_no_more_operations_than_the_compiler_counts():
     from rndlib.backends.jax import linearise as at
 
     net, n = MLP(3, width=256), 10
-    X, params = (
-        jax.numpy.ones((n, 3)),
-        at.arrays([(w[0], b[0]) for w, b in draw(net, 1, 0, Role.MEMBER, [0])], "float32"),
-    )
+    X = jax.numpy.ones((n, 3))
+    params = at.arrays([(w[0], b[0]) for w, b in draw(net, 1, 0, Role.MEMBER, [0])], "float32")
 
     def half_step(params, moved, X):
         f, here = at.linearise(net, params, X)
