@@ -40,7 +40,7 @@ class Block(Generic[State]):
     """A block of bodies in training, as an array library holds it, and what it can do with them.
 
     start: parameters and offsets of every body before training.
-    largest: the largest eigenvalue of the tangent kernels at `start`, noise included, the largest over the bodies.
+    largest: finds the largest eigenvalue of the tangent kernels at `start`, noise included: the most over the bodies.
     residual: ||f(X) + noise_std xi - y|| of every body of a state.
     integrate: the state after half-steps that last as given, (2 steps,): to the first midpoint, over the first step,
         to the second midpoint, and so on. One alone is one linear flow.
@@ -49,7 +49,7 @@ class Block(Generic[State]):
     """
 
     start: State
-    largest: float
+    largest: Callable[[], float]
     residual: Callable[[State], Float[np.ndarray, " bodies"]]
     integrate: Callable[[State, Float[np.ndarray, " half_steps"]], State]
     extrapolate: Callable[[State, State, Float[np.ndarray, "probes d"]], tuple[State, Functions, Functions]]
@@ -69,7 +69,8 @@ def gradient_flow(
 
     Two extrapolations cost more than twice what the first of them did, and all they add is an estimate of its error.
     With a `pilot` from other bodies of the same description that estimate is made from how far the first one
-    extrapolates, and the second is left to blocks where this is not small enough.
+    extrapolates, and the second is left to blocks where this is not small enough. The pilot's time grid serves, too:
+    whether it is fine enough is in that estimate.
 
     Raises
     ------
@@ -77,7 +78,8 @@ def gradient_flow(
     """
     first = np.maximum(block.residual(block.start), CLOSE * np.linalg.norm(targets, axis=(1, 2)))
     # Many heads on one body raise the top of the spectrum far above its limit; the grid must resolve that, too.
-    cut = clock(stretched(eigenvalues, block.largest), solver.time)
+    largest = pilot.largest if pilot else block.largest()
+    cut = clock(stretched(eigenvalues, largest), solver.time)
     probes = _around(X)
     advice = conditioning.advice(eigenvalues, solver.time)
     further = f"; {advice}" if advice else ""
@@ -105,7 +107,7 @@ def gradient_flow(
             # would serve a level earlier, but not reliably: with few steps it has come out fifty times too small.
             before, far = last
             error = _distance(before, extrapolated)
-            pilot = Pilot(steps // 2, far, error)
+            pilot = Pilot(steps // 2, far, error, largest)
         last = extrapolated, reach
         if error <= allowed:
             break
@@ -116,7 +118,8 @@ def gradient_flow(
             )
         coarse = fine
 
-    residual, newton = _relative(block.residual(state), first), 0
+    # Steps alone do not come down to RESIDUAL_FLOOR, so how far they came is not looked at.
+    residual, newton = inf if solver.time == inf else _relative(block.residual(state), first), 0
     while solver.time == inf and residual > RESIDUAL_FLOOR and newton < MOST_NEWTON:
         # One linear flow without an end, from where it is linearised: to the nearest interpolant of the linear model.
         state = integrate(state, np.array([inf]))

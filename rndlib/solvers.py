@@ -1,6 +1,6 @@
 """How a network is trained: descriptions that a backend carries out, and what it reports back."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from math import inf
 
 import numpy as np
@@ -194,6 +194,7 @@ class Pilot:
     steps: the number of steps whose extrapolation was accurate enough.
     reach: how far that extrapolated, relative to the function, the most over the bodies.
     error: the extrapolation's relative error, the most over the bodies.
+    largest: the largest eigenvalue of their tangent kernels before training, for which the time grid was laid out.
 
     >>> from rndlib import MLP, RND, datasets
     >>> RND(MLP(3, width=64), heads=4).fit(datasets.toy(0).X).report.pilot.error < 1e-3
@@ -203,6 +204,7 @@ class Pilot:
     steps: int
     reach: float
     error: float
+    largest: float
 
     def estimate(self, reach: float) -> float:
         """Estimated error of another body's extrapolation from this many steps.
@@ -212,7 +214,7 @@ class Pilot:
         those less accurate than asked to what it is where each is its own pilot.
 
         >>> from rndlib.solvers import Pilot
-        >>> Pilot(steps=4, reach=0.1, error=1e-4).estimate(reach=0.2)
+        >>> Pilot(steps=4, reach=0.1, error=1e-4, largest=30.0).estimate(reach=0.2)
         0.0016
         """
         further = reach / self.reach if self.reach > 0 else 1.0
@@ -222,7 +224,7 @@ class Pilot:
         """What two groups of bodies say together: where they differ in steps, the group that needed more decides."""
         if self.steps != other.steps:
             return max(self, other, key=lambda pilot: pilot.steps)
-        return Pilot(self.steps, max(self.reach, other.reach), max(self.error, other.error))
+        return Pilot(*(max(ours, theirs) for ours, theirs in zip(astuple(self), astuple(other), strict=True)))
 
 
 @dataclass(frozen=True)

@@ -201,17 +201,17 @@ def test_a_pilot_saves_evaluations_where_the_block_is_like_it_and_is_not_believe
 
 
 def test_of_two_pilots_the_one_that_needed_more_steps_decides():
-    few, many = Pilot(4, 0.5, 0.1), Pilot(8, 0.1, 0.01)
+    few, many = Pilot(4, 0.5, 0.1, 30.0), Pilot(8, 0.1, 0.01, 20.0)
     assert few | many == many | few == many
-    assert few | Pilot(4, 0.2, 0.3) == Pilot(4, 0.5, 0.3)
+    assert few | Pilot(4, 0.2, 0.3, 40.0) == Pilot(4, 0.5, 0.3, 40.0)
 
 
 def test_the_error_a_pilot_expects_grows_faster_beyond_its_own_reach():
-    pilot = Pilot(4, reach=0.2, error=0.03)
+    pilot = Pilot(4, reach=0.2, error=0.03, largest=30.0)
     assert pilot.estimate(0.1) == pytest.approx(pilot.estimate(0.2) / 2)
     assert pilot.estimate(0.4) == pytest.approx(pilot.estimate(0.2) * 4)
     assert pilot.estimate(0.2) > 0.03
-    assert Pilot(4, 0.0, 0.0).estimate(0.0) == 0
+    assert Pilot(4, 0.0, 0.0, 30.0).estimate(0.0) == 0
 
 
 # --------------------------------------------------------------------------------------------------- convergence

@@ -105,8 +105,8 @@ MISTAKES = [
     Mistake(
         "another activation in networks than in kernels",
         "backends/jax/activations.py",
-        "    s = 1 / (1 + exp(-z))\n    value = z * s\n    return value, s + value * (1 - s)",
-        "    s = 1 / (1 + exp(-1.7 * z))\n    value = z * s\n    return value, s + 1.7 * value * (1 - s)",
+        '"silu": _silu,',
+        '"silu": lambda z: (_silu(1.7 * z)[0] / 1.7, _silu(1.7 * z)[1]),',
         KERNELS,
         "P4",
     ),

@@ -93,7 +93,9 @@ def gradient_flow(
         state, extrapolated, plain = _extrapolate(net, coarse, fine, probes)
         return state, np.asarray(extrapolated), np.asarray(plain)
 
-    largest = largest_eigenvalue(net, params, X) + noise_std**2
+    def largest() -> float:
+        return largest_eigenvalue(net, params, X) + noise_std**2
+
     block = flow.Block((params, offsets), largest, residual, integrate, extrapolate)
     state, report = flow.gradient_flow(
         block, solver, np.asarray(X), np.asarray(targets), np.asarray(spectrum.values), pilot

@@ -45,7 +45,9 @@ def gradient_flow(
         extrapolated, plain = (apply(net, params, at).cpu().numpy() for params, _ in (state, fine))
         return state, extrapolated, plain
 
-    largest = largest_eigenvalue(net, params, X) + noise_std**2
+    def largest() -> float:
+        return largest_eigenvalue(net, params, X) + noise_std**2
+
     block = flow.Block((params, offsets), largest, residual, integrate, extrapolate)
     values = spectrum.values.cpu().numpy()
     state, report = flow.gradient_flow(block, solver, X.cpu().numpy(), targets.cpu().numpy(), values, pilot)
