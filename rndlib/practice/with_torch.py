@@ -21,6 +21,7 @@ from rndlib.torch import ModuleBonus
 ACTIVATIONS: dict[str, type[nn.Module]] = {"silu": nn.SiLU, "relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh}
 LEARNING_RATE = 1e-3  # of Adam, its default
 NARROW = 32  # units: the full Hessian is as large as the number of weights squared
+TOGETHER = 25  # points of which laplace-torch forms the Jacobian at once, points by classes by weights
 Values = Float[np.ndarray, " t"]
 
 
@@ -49,8 +50,8 @@ def laplace_entropy(task: Task, classes: int) -> tuple[Values, int]:
     with _seeded(task.seed):
         model = network(task.net, classes)
         fitted = _fit(model, task, "classification", "kron", torch.as_tensor(task.y.astype(np.int64)))
-        probabilities = fitted(_tensor(task.X_test), link_approx="probit")
-    return torch.special.entr(probabilities).sum(1).detach().numpy(), _count(model)
+        parts = [fitted(points, link_approx="probit") for points in _tensor(task.X_test).split(TOGETHER)]
+    return torch.special.entr(torch.cat(parts)).sum(1).detach().numpy(), _count(model)
 
 
 def plain_rnd(task: Task) -> tuple[Values, int]:
