@@ -31,7 +31,7 @@ def blockwise(function: Callable[[list[int]], np.ndarray], count: int, size: int
 
 
 def parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """`[function(item) for item in items]`, on as many threads as this process has cores.
+    """`[function(item) for item in items]`, on as many threads as this process has cores (`rndlib.cores.count`).
 
     Compiled array code runs outside Python's lock, so threads suffice. Inside such a thread a further call works one
     item after the other: the cores are taken. The first error stops what has not begun.
@@ -44,7 +44,7 @@ def parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[
         _here.busy = True
         return function(item)
 
-    with ThreadPoolExecutor(len(cores.usable())) as pool:
+    with ThreadPoolExecutor(cores.count()) as pool:
         futures = [pool.submit(occupied, item) for item in items]
         try:
             return [future.result() for future in futures]

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rndlib import output
+from rndlib import cores, output
 from rndlib.hidden import hidden
 from rndlib.notebooks import Notebook
 from rndlib.parameters import Value
@@ -29,6 +29,10 @@ with hidden("rfc3987_syntax"):
 
 
 START = 60  # seconds until a kernel must have answered
+
+# As `ipykernel_launcher` does. Python goes through all that the imports brought, in search of cycles, again and again:
+# up to a tenth of a short run. Less often, it takes hardly anything, and no more memory.
+_LAUNCH = "import gc; gc.set_threshold(20_000, 50, 50); from ipykernel.kernelapp import launch_new_instance as go; go()"
 
 
 class NotebookFailed(RuntimeError):
@@ -123,10 +127,10 @@ def try_kernel(patience: float) -> None:
 def _manager(folder: Path) -> type[AsyncKernelManager]:
     """What starts this interpreter, whatever kernels are installed for the user or named in a notebook."""
     spec = KernelSpec(
-        argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        argv=[sys.executable, "-P", "-c", _LAUNCH, "-f", "{connection_file}"],
         display_name="Python 3",
         language="python",
-        env={output.VARIABLE: str(folder.resolve())},
+        env={output.VARIABLE: str(folder.resolve()), **cores.one_blas_thread()},
         metadata={"supported_encryption": ["curve"]},
     )
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rndlib import MLP, DeepEnsemble
+from rndlib import MLP, DeepEnsemble, cores
 from rndlib.backends.jax.programs import WIDE, program
 from rndlib.blocks import parallel, split
 
@@ -44,6 +44,20 @@ def test_order_and_nesting():
         return {ident for ident, _ in found} == {threading.get_ident()}
 
     assert parallel(outer, range(8)) == [True] * 8
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_as_many_threads_as_the_environment_says(monkeypatch, threads):
+    monkeypatch.setenv(cores.COUNT, str(threads))
+    together = threading.Barrier(threads, timeout=60)  # broken, which raises, unless so many work at once
+    found = parallel(lambda _: together.wait() >= 0 and threading.get_ident(), range(2 * threads))
+    assert len(set(found)) == threads
+
+
+@pytest.mark.parametrize("said", ["", "default", "0", "-1"])
+def test_as_many_threads_as_cores_where_the_environment_names_no_number(monkeypatch, said):
+    monkeypatch.setenv(cores.COUNT, said)
+    assert cores.count() == len(cores.usable())
 
 
 def test_the_first_error_stops_what_has_not_begun():
