@@ -1,6 +1,7 @@
 """What is shown of results: what they cost, what keeps them from holding, and a report with the figures."""
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,20 @@ def unsettled(results: Iterable[Result]) -> list[str]:
     return lines
 
 
+def passed(results: Sequence[Result]) -> float:
+    """Seconds from the first start of runs side by side to the last end; of others, of all runs together."""
+    runs = [result.run for result in results]
+    starts = [datetime.fromisoformat(run.started).timestamp() for run in runs]
+    ends = [start + run.seconds for start, run in zip(starts, runs, strict=True)]
+    return min(max(ends) - min(starts), sum(run.seconds for run in runs))
+
+
 def cost(results: Sequence[Result]) -> str:
-    """The seconds of all runs together, and the largest peak memory among them."""
-    seconds = sum(result.run.seconds for result in results)
-    return f"{seconds:.0f} s, peak memory {max(result.run.peak_memory for result in results) / 2**20:.0f} MiB"
+    """The seconds of all runs together, in how many they were done side by side, and the largest peak memory of one."""
+    seconds, peak = sum(result.run.seconds for result in results), max(result.run.peak_memory for result in results)
+    beside = passed(results)
+    # A start is known to the second.
+    return f"{seconds:.0f} s{f' in {beside:.0f}' if beside < seconds - 1 else ''}, peak memory {peak / 2**20:.0f} MiB"
 
 
 def report(results: Sequence[Result], place: Path, notebooks: Path) -> str:

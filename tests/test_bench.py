@@ -322,12 +322,17 @@ def test_the_whole_sums_up_what_is_on_record(tmp_path, monkeypatch):
 
     machine = {"cpu": "Z80", "cores": 1}
     run = runs.Run("k", "01_judge", "smoke", {}, {}, None, machine, "1976-07-01T00:00:00", 2.5, 3 * 2**20)
-    results = [runs.Result(tmp_path, replace(run, seconds=s, peak_memory=int(s * 2**20)), []) for s in (2.5, 4.0)]
+    results = [
+        runs.Result(tmp_path, replace(run, seconds=s, peak_memory=int(s * 2**20), started=f"1976-07-01T{at}"), [])
+        for s, at in ((2.5, "00:00:00"), (4.0, "00:00:01"))
+    ]
     monkeypatch.setattr(whole.runs, "read_all", lambda place: results)
     (case,) = whole.SECTION.cases(Asked(quick=True))
     *each, together = case.rows()
     assert [row["peak memory, MiB"] for row in each] == [2.5, 4.0]
-    assert (together["seconds"], together["peak memory, MiB"]) == (6.5, 4.0)
+    assert (together["seconds"], together["peak memory, MiB"]) == (5.0, 4.0)
+    later = replace(results[0], run=replace(results[0].run, started="1976-07-02T00:00:00"))
+    assert whole.rows([later, results[1]])[-1]["seconds"] == 6.5
     assert list(whole.SECTION.cases(Asked())) == []  # none at the paper's size
 
 

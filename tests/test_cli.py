@@ -34,6 +34,7 @@ claim = dict(id="Z1", statement="width is at most 100", notebook="01_judge", sou
 (folder / "claims.json").write_text(json.dumps({"claims": [claim]}))
 (folder / "fig1.png").write_bytes(b"a figure")
 print("ran", width, rate, widths, sys.executable, folder.is_absolute())
+print("BLAS threads:", os.environ["OPENBLAS_NUM_THREADS"], os.environ["MKL_NUM_THREADS"])
 """
 MEMORY = "held = bytearray(200_000_000)\nheld[::4096] = b'x' * len(held[::4096])\ndel held\n"
 # Says that it has started, so that a test can stop it midway, and would leave a ledger if it came that far.
@@ -135,7 +136,9 @@ def test_a_reader_that_ends_first_is_no_error(project):
     assert (process.returncode, err) == (141, "")
 
 
-def test_run_keeps_a_whole_result(project):
+def test_run_keeps_a_whole_result(project, monkeypatch):
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    monkeypatch.setenv("MKL_NUM_THREADS", "3")
     code, out, err = call(project, "run", "01", "-p", "width", "10", "--profile", "smoke", "-p", "widths", "[3]")
     assert (code, err) == (0, "")
     result = project / "results" / "01_judge"
@@ -151,6 +154,7 @@ def test_run_keeps_a_whole_result(project):
     executed = (result / "01_judge.ipynb").read_text(encoding="utf-8")
     # The option wins over the profile, the profile over the notebook; the kernel is this interpreter.
     assert f"ran 10 1.0 [3] {sys.executable} True" in executed
+    assert "BLAS threads: 1 3" in executed  # What the user has set stays.
 
     run = runs.read(result).run
     assert (run.notebook, run.profile) == ("01_judge", "smoke")
@@ -393,7 +397,8 @@ def test_verify_refuses_an_empty_folder_and_a_damaged_result(project):
 
 def test_report_has_claims_runs_and_figures(project):
     folder = store(project, claims=[claim()])
-    store(project, "02_broken", [claim("Z2", value=3.0)], peak_memory=400 * 2**20)
+    later = "2026-01-01T00:01:02+00:00"
+    store(project, "02_broken", [claim("Z2", value=3.0)], peak_memory=400 * 2**20, started=later)
     (folder / "fig1.png").write_bytes(b"a figure")
     sums.seal(folder)
     code, out, _ = call(project, "report")
@@ -403,6 +408,7 @@ def test_report_has_claims_runs_and_figures(project):
     assert "| Z1 |" in text
     assert "- Z2 fails" in text
     assert "61 " in text
+
     assert "300 MiB" in text
     assert "abacus, 2 cores, 4.0 GiB, a GPU" in text
     assert "0123456789ab changed" in text
@@ -411,6 +417,12 @@ def test_report_has_claims_runs_and_figures(project):
     # The report is not taken for a result.
     assert "Every claim holds" not in text
     assert call(project, "verify")[0] == 1
+
+
+def test_the_time_of_runs_side_by_side(project):
+    for name, second in (("01_judge", 0), ("02_broken", 12), ("03_slow", 40)):
+        store(project, name, started=f"2026-01-01T00:00:{second:02}+00:00")
+    assert "3 notebooks, 184 s in 101, peak memory 300 MiB" in call(project, "report")[1]
 
 
 def test_the_module_and_the_script_are_one_command(tmp_path):
