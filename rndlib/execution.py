@@ -74,6 +74,7 @@ def execute(
         "resources": {"metadata": {"path": str(notebook.path.parent)}},
         # A graceful shutdown interrupts the kernel first, which then reports the interrupt on stderr now and then.
         "shutdown_kernel": "immediate",
+        "progress_bar": {"desc": notebook.name} if progress else False,
     }
     try:
         papermill.execute_notebook(
@@ -82,7 +83,6 @@ def execute(
             parameters=changed,
             kernel_name="python3",
             language="python",
-            progress_bar=progress,
             execution_timeout=cell_timeout,
             start_timeout=START,
             **options,

@@ -306,7 +306,7 @@ def test_a_terminal_gets_a_progress_bar(project):
     except OSError:  # Linux reports the end of a terminal so.
         pass
     os.close(ours)
-    assert b"100%" in shown
+    assert b"01_judge: 100%" in shown
 
 
 def test_verify_prints_a_row_a_claim(project):
