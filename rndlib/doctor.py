@@ -137,7 +137,7 @@ def kernel(trial: subprocess.Popen[str]) -> Check:
     _, wrong = _end(trial)
     if wrong is None:
         return Check("kernel", OK, "starts and answers")
-    remedy = "it needs the extra notebooks, free ports on 127.0.0.1, and a home folder or JUPYTER_RUNTIME_DIR to write"
+    remedy = "it needs the extra notebooks, and to write to a home folder or JUPYTER_RUNTIME_DIR and to TMPDIR or /tmp"
     return Check("kernel", MISSING, f"does not start ({wrong})", remedy)
 
 

@@ -11,6 +11,7 @@ import re
 import resource
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rndlib import cores, output
@@ -70,23 +71,24 @@ def execute(
     # Only these, so that a notebook run as it is written gets no extra cell.
     changed = {p.name: values[p.name] for p in notebook.parameters if values[p.name] != p.default}
     options: dict[str, Any] = {
-        "kernel_manager_class": _manager(folder),
         "resources": {"metadata": {"path": str(notebook.path.parent)}},
         # A graceful shutdown interrupts the kernel first, which then reports the interrupt on stderr now and then.
         "shutdown_kernel": "immediate",
         "progress_bar": {"desc": notebook.name} if progress else False,
     }
     try:
-        papermill.execute_notebook(
-            notebook.path,
-            folder / notebook.path.name,
-            parameters=changed,
-            kernel_name="python3",
-            language="python",
-            execution_timeout=cell_timeout,
-            start_timeout=START,
-            **options,
-        )
+        with TemporaryDirectory(prefix="rndlib-") as sockets:
+            papermill.execute_notebook(
+                notebook.path,
+                folder / notebook.path.name,
+                parameters=changed,
+                kernel_name="python3",
+                language="python",
+                execution_timeout=cell_timeout,
+                start_timeout=START,
+                kernel_manager_class=_manager(folder, sockets),
+                **options,
+            )
     except DeadKernelError as error:
         raise KernelDied(
             f"{notebook.name} failed: its kernel died; if it was killed for want of memory, give it smaller values, or "
@@ -110,8 +112,8 @@ def try_kernel(patience: float) -> None:
     OSError: it could not be started.
     """
 
-    async def start() -> None:
-        manager = _manager(Path())()
+    async def start(sockets: str) -> None:
+        manager = _manager(Path(), sockets)()
         await manager.start_kernel()
         client = manager.client()
         client.start_channels()
@@ -121,11 +123,16 @@ def try_kernel(patience: float) -> None:
             client.stop_channels()
             await manager.shutdown_kernel(now=True)
 
-    asyncio.run(start())
+    with TemporaryDirectory(prefix="rndlib-") as sockets:
+        asyncio.run(start(sockets))
 
 
-def _manager(folder: Path) -> type[AsyncKernelManager]:
-    """What starts this interpreter, whatever kernels are installed for the user or named in a notebook."""
+def _manager(folder: Path, sockets: str) -> type[AsyncKernelManager]:
+    """What starts this interpreter, whatever kernels are installed for the user or named in a notebook.
+
+    It is spoken to through files in `sockets`: network ports are chosen before the kernel takes them, and of two that
+    start at once, one may find a port taken.
+    """
     spec = KernelSpec(
         argv=[sys.executable, "-P", "-c", _LAUNCH, "-f", "{connection_file}"],
         display_name="Python 3",
@@ -138,6 +145,14 @@ def _manager(folder: Path) -> type[AsyncKernelManager]:
         @property
         def kernel_spec(self) -> KernelSpec:
             return spec
+
+        @default("transport")
+        def _local(self) -> str:
+            return "ipc"
+
+        @default("ip")
+        def _files(self) -> str:
+            return f"{sockets}/k"
 
         @default("transport_encryption")
         def _encrypted(self) -> str:
