@@ -74,7 +74,7 @@ def test_pull_back(case):
 def test_push_forward(case):
     _, at = lin.linearise(case.net, case.params, jnp.asarray(X))
     step = body(draw(case.net, HEADS, 5, Role.MEMBER, range(1)), 0)
-    forth = lin.push_forward(case.net, at, lin.arrays(step))
+    forth = lin.push_forward(at, lin.scaled(case.net, lin.arrays(step)))
     close(forth.ravel(), case.J @ flat(step))
 
 

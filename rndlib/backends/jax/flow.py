@@ -1,5 +1,7 @@
 """Gradient flow of a block of bodies in JAX: the compiled programs that `rndlib.flow` drives."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -37,8 +39,11 @@ def _integrate(net, state, X, targets, noise_std, spectrum, durations, count):
             base, here = carry
             params, offsets = base
             f, at = linearise(net, here[0], X)
-            # The residual that the linear model at `here` has at the step's start.
-            r = f + push_forward(net, at, _minus(params, here[0])) + noise_std * offsets - y
+            # r is the residual that the linear model at `here` has at the step's start, where it is on the way to a
+            # midpoint. The branch is given the change as an array: XLA would compute it anew for every point.
+            change = scaled(net, _minus(params, here[0]))
+            moved = lax.cond(i % 2, partial(push_forward, at), lambda _: jnp.zeros_like(f), change)
+            r = f + moved + noise_std * offsets - y
             v = flow_integral(at, r, durations[i], noise, spectrum)
             new = _minus(params, pull_back(net, at, v)), offsets - noise_std * v
             return jax.tree.map(lambda old, new: jnp.where(i % 2, new, old), base, new), new

@@ -128,10 +128,10 @@ def pull_back(net: MLP, at: Linear, v: Float[Array, "n heads"]) -> Params:
     ]
 
 
-def push_forward(net: MLP, at: Linear, d_params: Params) -> Float[Array, "n heads"]:
-    """J d_theta, in function space."""
+def push_forward(at: Linear, change: Params) -> Float[Array, "n heads"]:
+    """J d_theta, in function space, with d_theta `scaled`."""
     dz = jnp.zeros((at.inputs[0].shape[0], 0))
-    for l, ((dw, db), x) in enumerate(zip(scaled(net, d_params), at.inputs, strict=True)):
+    for l, ((dw, db), x) in enumerate(zip(change, at.inputs, strict=True)):
         carried = (at.slopes[l - 1] * dz) @ at.weights[l] if l else 0.0
         dz = carried + _across(x, dw) + db
     return dz
