@@ -22,7 +22,7 @@ from rndlib.weights import Params, Role, draw, draw_offsets
 PILOTS = 8
 """Bodies that are trained before the others, which learn from them how finely to step."""
 
-BLOCKS = 16
+BLOCKS = 64
 """Blocks that many bodies are trained in at least, so that the pilots' are few of them."""
 
 Block = tuple[list[int], list[tuple[np.ndarray, np.ndarray]]]
