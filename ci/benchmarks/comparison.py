@@ -10,6 +10,7 @@ from benchmarks.peers import ONE_BY_ONE, OPTIMISERS, TOGETHER
 from benchmarks.timing import REPEATS, Timing, ratio, side_by_side
 from rndlib import MLP, GradientFlow
 from rndlib.costs import Row
+from rndlib.training import PILOTS
 from rndlib.weights import Params
 
 SOLVER = GradientFlow(rtol=ACCURACY)
@@ -17,6 +18,9 @@ SOLVER = GradientFlow(rtol=ACCURACY)
 
 CHECKED = 8
 """Networks that are compared with the flow's, and of which those are that a peer that trains one by one is timed on."""
+
+JUDGED = 2 * PILOTS
+"""Networks of rndlib that are compared with the flow's: those that say how finely to step, and some that follow."""
 
 TRIED = (1e-3, 1e-2, 1e-1)
 """Rates of Adam of which the one that comes nearest counts."""
@@ -29,7 +33,7 @@ NOTE = (
     f"there within twice as many. Adam's rate is the best of {', '.join(f'{rate:g}' for rate in TRIED)}; where it "
     "does not come there within twice the steps of GD, its seconds are for these, and are no price of the accuracy. "
     f"rndlib is asked for the same, by `GradientFlow(rtol={ACCURACY:g})`. *distance* is the least that was found; for "
-    "rndlib, the largest over the networks. *cores* is how many were busy."
+    f"rndlib, the largest over {JUDGED} networks. *cores* is how many were busy."
 )
 
 

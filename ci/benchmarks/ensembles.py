@@ -85,11 +85,12 @@ def _rows(data: Data, width: int, members: int, work: int, adam: bool) -> list[R
 
     first = once(fit)  # before anything else compiles its programs
     checked = min(data.checked, ours)
-    limit = DeepEnsemble(net, checked, solver=TIGHT).fit(data.X, data.y).functions(data.X_test)[:, None]
+    judged = min(comparison.JUDGED, ours)
+    tight = DeepEnsemble(net, judged, solver=TIGHT).fit(data.X, data.y).functions(data.X_test)[:, None]
     start, targets = draw(net, 1, 0, Role.MEMBER, range(members)), np.tile(data.y, (members, 1, 1))
     few = [(w[:checked], b[:checked]) for w, b in start]
-    problem = Problem(net, data.X, data.X_test, few, targets[:checked], limit)
-    error = comparison.largest_distance(model.functions(data.X_test)[:checked, None], limit)
+    problem = Problem(net, data.X, data.X_test, few, targets[:checked], tight[:checked])
+    error = comparison.largest_distance(model.functions(data.X_test)[:judged, None], tight)
     shared: Row = {"data": data.name, "width": width, "networks": members}
     return comparison.compare(
         shared, problem, start, targets, fit, first, error, work, adam, ours / members, data.repeats

@@ -49,19 +49,19 @@ def _rows(method: str, width: int, heads: int, bodies: int, work: int) -> list[R
         warnings.simplefilter("ignore", HeadsWarning)  # cost, not the law, is what is looked at here
         model = METHODS[method](net, heads // bodies, bodies, solver=comparison.SOLVER)
         first = once(lambda: model.fit(data.X))  # before anything else compiles its programs
-        checked = min(comparison.CHECKED, bodies)
-        tight = METHODS[method](net, heads // bodies, checked, solver=TIGHT).fit(data.X)
+        checked, judged = min(comparison.CHECKED, bodies), min(comparison.JUDGED, bodies)
+        tight = METHODS[method](net, heads // bodies, judged, solver=TIGHT).fit(data.X)
         # The functions are errors plus targets, and the targets those of the bodies' seeds.
         at_test = _targets(tight, net, data.X_test)
         limit, found = (
-            each.errors(data.X_test)[: checked * heads // bodies].reshape(at_test.shape) + at_test
+            each.errors(data.X_test)[: judged * heads // bodies].reshape(at_test.shape) + at_test
             for each in (tight, model)
         )
         error = comparison.largest_distance(found, limit)
         start = draw(net, heads // bodies, 0, Role.PREDICTOR, range(bodies))
         targets = _targets(model, net, data.X)
         few = [(w[:checked], b[:checked]) for w, b in start]
-        problem = Problem(net, data.X, data.X_test, few, targets[:checked], limit)
+        problem = Problem(net, data.X, data.X_test, few, targets[:checked], limit[:checked])
         shared: Row = {"method": method, "width": width, "bodies": bodies, "heads on each": heads // bodies}
         return comparison.compare(
             shared, problem, start, targets, lambda: model.fit(data.X), first, error, work, adam=False

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from benchmarks.floor import operations_per_second
+from benchmarks.rates import operations_per_second
 from benchmarks.section import Asked, Case, Section
 from benchmarks.timing import ratio, side_by_side
 from rndlib import MLP, BayesianEnsemble, BayesianRND, datasets, laws

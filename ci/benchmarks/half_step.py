@@ -1,0 +1,156 @@
+"""One half-step of the solver: what the machine allows, and where its time goes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from scipy.linalg import get_blas_funcs
+from threadpoolctl import threadpool_limits
+
+from benchmarks import rates
+from benchmarks.timing import side_by_side
+from rndlib import MLP, cores, datasets, kernels
+from rndlib.backends.jax import linearise
+from rndlib.backends.jax.activations import VALUE_AND_SLOPE
+from rndlib.backends.jax.exponential import Spectrum
+from rndlib.backends.jax.flow import _integrate  # pyright: ignore[reportPrivateUsage]
+from rndlib.backends.jax.precision import in_float64
+from rndlib.backends.jax.programs import WIDE
+from rndlib.backends.sizes import block_size
+from rndlib.blocks import parallel
+from rndlib.costs import Row, Spread
+from rndlib.flow import MOST_STEPS
+from rndlib.weights import Role, draw
+
+NOTE = (
+    "A half-step of the solver linearises one network at N = 10 points, forms and decomposes its tangent kernel, and "
+    "moves its parameters. Rows with *of it* are parts of it by themselves, as XLA has them; *the rest*, which passes "
+    "over the parameters and over the units of each point, is what they leave. *by BLAS* is the same product outside "
+    "of XLA, which has no call for it. *at best* keeps the eigenproblem and XLA's Gram products and has all else at "
+    "its bound."
+)
+
+DTYPE = "float64"
+
+
+def operations(width: int, n_samples: int, in_dim: int) -> float:
+    """Of its matrix products, with one head and depth 2: those of two Gram matrices over the units, and passes of the
+    points through both layers, forward, backward and along the change of the parameters. A sum has one addition less
+    than products."""
+    forward, along, backward = (2 * in_dim - 1) + 2, (2 * in_dim - 1) + 2 + 2, 1 + 2 * in_dim + 2
+    return gram_operations(width, n_samples) + float(width) * n_samples * (forward + along + backward)
+
+
+def gram_operations(width: int, n_samples: int) -> float:
+    """Of its two Gram matrices over the units."""
+    return 2.0 * width * n_samples * (2 * n_samples)
+
+
+@in_float64
+def rows(width: int, side: int, half_steps: int) -> list[Row]:
+    """Of the table: a half-step of one network of this width, and its parts."""
+    net, data = MLP(3, width=width), datasets.toy(seed=0, n_test=1)
+    n, d = data.X.shape
+    size, blocks = min(8, block_size(net, 1, n)), 2 * len(cores.usable())
+    networks = size * blocks
+    generator = np.random.default_rng(0)
+    units = generator.standard_normal((n, width))
+    each = {
+        "whole": (_half_steps(net, data, size, half_steps), blocks),
+        "Gram": (_compiled(lambda x: _grams(x, 2 * half_steps), units), networks),
+        "SiLU": (_compiled(lambda z: _silus(z, half_steps), units), networks),
+        "eigenproblem": (_compiled(_eigenproblems, generator.standard_normal((half_steps, n, n))), networks),
+    }
+    calls: dict[str, Callable[[], object]] = {
+        name: lambda one=one, count=count: parallel(one, range(count)) for name, (one, count) in each.items()
+    }
+    columns = np.asfortranarray(units.T)
+    (gemm,) = get_blas_funcs(("gemm",), (columns,))
+
+    @threadpool_limits.wrap(limits=1)
+    def by_blas() -> None:
+        for _ in range(2 * half_steps):
+            gemm(1.0, columns, columns, trans_a=True)
+
+    times = side_by_side({**calls, "BLAS": by_blas})
+    seconds = {name: times[name].scaled(1 / (networks * half_steps)).spread for name in each}
+    blas = times["BLAS"].scaled(1 / (len(cores.usable()) * half_steps)).spread
+    products, in_grams, in_silus = operations(width, n, d), gram_operations(width, n), float(n * width)
+    grams, silus, rest = (
+        rates.bound(DTYPE, side, *counted) for counted in ((in_grams, 0.0), (0.0, in_silus), (products - in_grams, 0.0))
+    )
+    whole = grams + silus + rest
+    left = seconds["whole"].median - sum(seconds[name].median for name in list(each)[1:])
+    shared: Row = {"dtype": DTYPE, "width": width}
+    return [
+        {"task": task, **shared, "seconds": time, **_against(time, bound)}
+        for task, time, bound in (
+            ("half-step of the solver, one network", seconds["whole"], whole),
+            ("of it: two Gram products", seconds["Gram"], grams),
+            ("of it: SiLUs with their slopes", seconds["SiLU"], silus),
+            ("of it: an eigenproblem", seconds["eigenproblem"], None),
+            ("of it: the rest", left, rest),
+            ("two Gram products by BLAS", blas, grams),
+            ("half-step, at best", seconds["Gram"].median + seconds["eigenproblem"].median + silus + rest, whole),
+        )
+    ]
+
+
+def _against(time: Spread | float, bound: float | None) -> Row:
+    if bound is None:
+        return {}
+    return {"bound": bound, "share": bound / (time.median if isinstance(time, Spread) else time)}
+
+
+def _compiled(function: Callable[[Any], Any], given: np.ndarray) -> Callable[[int], Any]:
+    program = jax.jit(function, compiler_options=WIDE)
+
+    @in_float64
+    def one(_: int) -> Any:
+        return jax.block_until_ready(program(given))
+
+    return one
+
+
+# The parts, so often, each on what the time before has changed: else XLA would compute them once.
+
+
+def _grams(x: Any, count: int) -> Any:
+    def again(_: int, carry: Any) -> Any:
+        x, gram = carry
+        gram = x @ x.T
+        return x.at[0, 0].set(1 / gram[0, 0]), gram
+
+    return lax.fori_loop(0, count, again, (x, jnp.zeros((len(x), len(x)))))[1]
+
+
+def _silus(z: Any, count: int) -> Any:
+    def again(_: int, carry: Any) -> Any:
+        z, _, _ = carry
+        value, slope = VALUE_AND_SLOPE["silu"](z)
+        return z.at[0, 0].set(slope[0, 0]), value, slope
+
+    return lax.fori_loop(0, count, again, (z, z, z))[1:]
+
+
+def _eigenproblems(matrices: Any) -> Any:
+    return lax.map(lambda a: jnp.linalg.eigh(a @ a.T)[0], matrices)
+
+
+def _half_steps(net: MLP, data: datasets.Regression, size: int, half_steps: int) -> Callable[[int], Any]:
+    spectrum = Spectrum(*map(jnp.asarray, np.linalg.eigh(kernels.kernel(net, data.X).ntk)))
+    durations = np.zeros(2 * MOST_STEPS)
+    durations[:half_steps] = 1e-3
+
+    @in_float64
+    def one(block: int) -> Any:
+        params = draw(net, 1, 0, Role.MEMBER, range(block * size, (block + 1) * size))
+        state = linearise.arrays(params), jnp.zeros((size, len(data.X), 1))
+        targets = jnp.asarray(np.tile(data.y[:, None], (size, 1, 1)))
+        arrays = state, jnp.asarray(data.X), targets, jnp.asarray(0.0), spectrum, durations, np.asarray(half_steps)
+        return jax.block_until_ready(_integrate(net, *arrays))
+
+    return one
