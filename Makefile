@@ -1,13 +1,15 @@
 # `make reproduce` runs the paper's notebooks, `make test` checks everything. Both set up what they need first.
 # PYTHON=python3.12 chooses the interpreter of the environments, PROFILE=smoke small sizes for a quick look. JOBS
-# notebooks run at a time; the last two take longest, so they start first.
+# notebooks run at a time, those that take longest first.
 PROFILE ?= paper
 JOBS ?= 2
 NOTEBOOKS = $(sort $(basename $(notdir $(wildcard notebooks/*.ipynb))))
 BIN = .venv/bin
-SEVERAL = $(BIN)/python ci/several.py --jobs $(JOBS) $(shell printf '%s\n' $(NOTEBOOKS) | sort -r)
+LONGEST = $(foreach number,05 06 00 03,$(filter $(number)_%,$(NOTEBOOKS)))
+SEVERAL = $(BIN)/python ci/several.py --jobs $(JOBS) $(LONGEST) $(filter-out $(LONGEST),$(NOTEBOOKS))
 
-.PHONY: reproduce store calibrate seeds bench site test lint units tools notebooks newest environment environments
+.PHONY: reproduce store calibrate seeds bench site test lint units tools notebooks newest environment environments \
+  .venv-newest .venv-workflow
 
 # Every notebook runs, whatever the one before it said; the exit code is 0 only if all ran and every claim holds.
 reproduce: environment
@@ -38,8 +40,8 @@ site: environment
 	$(BIN)/python ci/site_build.py
 
 # Two parts at a time, as each leaves cores idle; what a part says is shown when it has ended, where make can do that.
-# The long ones first.
-PARTS = tools units notebooks newest lint
+# The notebooks, which fill the cores by themselves, last.
+PARTS = tools units newest lint notebooks
 test: environments
 	@echo "$(PARTS): two at a time"
 	@$(MAKE) --no-print-directory --jobs 2 --keep-going $(if $(filter output-sync,$(.FEATURES)),--output-sync) $(PARTS)
@@ -64,13 +66,17 @@ notebooks:
 	  $(BIN)/pytest --nbval --nbval-current-env notebooks/$$0.ipynb'
 	$(BIN)/python ci/moved.py results/.again
 
-# What needs NumPy and SciPy alone is left out: both environments have the same.
+# Left out are tests that need NumPy and SciPy alone, of which both environments have the same, and those of what lies
+# above the estimators.
 newest:
 	.venv-newest/bin/pytest -m "not tools and not neural_tangents and not torch" \
-	  $(patsubst %,--ignore-glob='tests/test_%.py',datasets dynamics figures* kernels laws series statistics*)
+	  $(patsubst %,--ignore-glob='tests/test_%.py',datasets dynamics figures* kernels laws practice* series sklearn statistics*)
 
 environment:
 	@ci/bootstrap .venv
 
-environments:
-	@ci/bootstrap .venv .venv-newest .venv-workflow
+environments: environment
+	@$(MAKE) --no-print-directory --jobs 2 .venv-newest .venv-workflow
+
+.venv-newest .venv-workflow:
+	@ci/bootstrap $@
