@@ -1,11 +1,11 @@
 # `make reproduce` runs the paper's notebooks, `make test` checks everything. Both set up what they need first.
 # PYTHON=python3.12 chooses the interpreter of the environments, PROFILE=smoke small sizes for a quick look. JOBS
-# notebooks run at a time, those that take longest first.
+# notebooks run at a time, the longest first; 00 takes most memory, and runs beside small ones.
 PROFILE ?= paper
 JOBS ?= 2
 NOTEBOOKS = $(sort $(basename $(notdir $(wildcard notebooks/*.ipynb))))
 BIN = .venv/bin
-LONGEST = $(foreach number,05 06 00 03,$(filter $(number)_%,$(NOTEBOOKS)))
+LONGEST = $(foreach number,05 06 03 04 00,$(filter $(number)_%,$(NOTEBOOKS)))
 SEVERAL = $(BIN)/python ci/several.py --jobs $(JOBS) $(LONGEST) $(filter-out $(LONGEST),$(NOTEBOOKS))
 
 .PHONY: reproduce store calibrate seeds bench site test lint units tools notebooks newest environment environments \
