@@ -137,6 +137,8 @@ def _manager(folder: Path, sockets: str) -> type[AsyncKernelManager]:
         argv=[sys.executable, "-P", "-c", _LAUNCH, "-f", "{connection_file}"],
         display_name="Python 3",
         language="python",
+        # Even an immediate shutdown interrupts first. By a signal, a kernel that is not up yet dies with a traceback.
+        interrupt_mode="message",
         env={output.VARIABLE: str(folder.resolve()), **cores.one_blas_thread()},
         metadata={"supported_encryption": ["curve"]},
     )

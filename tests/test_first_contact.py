@@ -121,9 +121,17 @@ def test_a_run_needs_no_network(tmp_path):
 
 def test_a_kernel_that_does_not_answer(tmp_path):
     program = """
-import sys
+import asyncio, sys
+from jupyter_client.provisioning import LocalProvisioner
 from rndlib import cli, execution
 execution.START, execution._LAUNCH = 2, "import time; time.sleep(60)"
+
+kill = LocalProvisioner.kill
+async def late(self, restart=False):  # Time enough for the kernel to complain of what else it was sent.
+    await asyncio.sleep(1)
+    await kill(self, restart)
+
+LocalProvisioner.kill = late
 sys.exit(cli.main(["run", "01"]))
 """
     place = small.project(tmp_path)
