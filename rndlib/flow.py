@@ -1,22 +1,29 @@
 """Gradient flow by an exponential midpoint rule: how finely a block of bodies is stepped, over any array library.
 
-One step from theta, with residual r = f(X) - y: linearise at theta and follow that linear flow to the step's
-midpoint; linearise there, and follow this second linear flow over the whole step,
+One step from theta, with residual r = f(X) - y: linearise at a point theta_m near the step's midpoint, and follow this
+linear flow over the whole step,
 
-    theta_m = theta - J_0' V(Theta_0, h_m) r,             V(Theta, h) = Theta^{-1} (I - e^{-h Theta}),
-    theta_1 = theta - J_m' V(Theta_m, h) (r_m + J_m (theta - theta_m)).
+    theta_1 = theta - J_m' V(Theta_m, h) (r_m + J_m (theta - theta_m)),     V(Theta, h) = Theta^{-1} (I - e^{-h Theta}).
 
 Each linear flow is exact, so stiffness costs nothing and a step may last any time, infinity included; what is left
-is the network's own curvature, to second order. The whole integration is repeated with twice the steps, and two
-successive ones give a Richardson extrapolation, until two successive extrapolations agree; the last is returned.
+is the network's own curvature, to second order. A linear flow leads to the midpoint, too: that of the network
+linearised at theta, or that of the step before, followed on. The latter saves every other linearisation and costs a
+little accuracy, but V is wanted for a second time. So it is taken where an eigendecomposition gives both, and the
+former where each would be a solve of its own. (With the exact kernel in place of that solve it did as well for 16
+heads, and was useless for 512 on a narrow body.) The first step has nothing to follow on.
+
+The whole integration is repeated with twice the steps, and two successive ones give a Richardson extrapolation, until
+it agrees with the one before it; the last is returned.
 
 A backend integrates; what it integrates, and when that is accurate enough, is decided here, so that all of them take
 the same steps.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import inf, sqrt
+from operator import or_
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -24,6 +31,7 @@ from jaxtyping import Float
 
 from rndlib import conditioning
 from rndlib.clock import clock, stretched
+from rndlib.exponential import dense
 from rndlib.solvers import CLOSE, DivergenceError, GradientFlow, Pilot, Report
 
 FIRST_STEPS, MOST_STEPS = 1, 8192  # relu, whose kinks leave no second order, needs thousands
@@ -42,8 +50,9 @@ class Block(Generic[State]):
     start: parameters and offsets of every body before training.
     largest: finds the largest eigenvalue of the tangent kernels at `start`, noise included: the most over the bodies.
     residual: ||f(X) + noise_std xi - y|| of every body of a state.
-    integrate: the state after half-steps that last as given, (2 steps,): to the first midpoint, over the first step,
-        to the second midpoint, and so on. One alone is one linear flow.
+    integrate: the state after evaluations of network and tangent kernel. Each has a row of two times: over how long its
+        linear flow is followed by the state, 0 for not at all, and how much longer to where the next evaluation is, 0
+        for none. With many unknowns (not `rndlib.exponential.dense`) one of the two is 0.
     extrapolate: the state that two integrations, the second with twice the steps, extrapolate to, and the functions at
         probes (probes, d) of it and of the second one.
     """
@@ -51,7 +60,7 @@ class Block(Generic[State]):
     start: State
     largest: Callable[[], float]
     residual: Callable[[State], Float[np.ndarray, " bodies"]]
-    integrate: Callable[[State, Float[np.ndarray, " half_steps"]], State]
+    integrate: Callable[[State, Float[np.ndarray, "evaluations 2"]], State]
     extrapolate: Callable[[State, State, Float[np.ndarray, "probes d"]], tuple[State, Functions, Functions]]
 
 
@@ -69,8 +78,9 @@ def gradient_flow(
 
     Two extrapolations cost more than twice what the first of them did, and all they add is an estimate of its error.
     With a `pilot` from other bodies of the same description that estimate is made from how far the first one
-    extrapolates, and the second is left to blocks where this is not small enough. The pilot's time grid serves, too:
-    whether it is fine enough is in that estimate.
+    extrapolates, and the second is left to blocks where this is not small enough. The pilot also says how many steps to
+    take, and whether to extrapolate: with few, that may do harm. Its time grid serves, too: whether it is fine enough
+    is in that estimate.
 
     Raises
     ------
@@ -83,35 +93,38 @@ def gradient_flow(
     probes = _around(X)
     advice = conditioning.advice(eigenvalues, solver.time)
     further = f"; {advice}" if advice else ""
-    evaluations = 0
+    evaluations, ahead = 0, dense(*targets.shape[1:])
 
-    def integrate(state: State, durations: np.ndarray) -> State:
+    def integrate(state: State, times: np.ndarray) -> State:
         nonlocal evaluations
-        evaluations += len(durations)
-        return block.integrate(state, durations)
+        evaluations += len(times)
+        return block.integrate(state, times)
 
+    allowed = _allowed(solver)
     steps = pilot.steps // 2 if pilot else FIRST_STEPS
-    coarse, last = integrate(block.start, cut(steps)), None
-    # A safety factor of two: the probes stand in for points that the caller will choose.
-    allowed = solver.rtol / 2
+    coarse, last = integrate(block.start, _times(cut(steps), ahead)), None
     while True:
         steps *= 2
-        fine = integrate(block.start, cut(steps))
+        fine = integrate(block.start, _times(cut(steps), ahead))
         state, extrapolated, plain = block.extrapolate(coarse, fine, probes)
         reach = _distance(plain, extrapolated)
         if last is None:
             error = pilot.estimate(reach) if pilot else inf
+            if pilot and not pilot.extrapolates:
+                state = fine
         else:
             # Where the network is smooth, the extrapolation's error falls at least fourfold with twice the steps;
             # where it crosses the kinks of relu, twofold: its last change then is its error. How far it extrapolates
-            # would serve a level earlier, but not reliably: with few steps it has come out fifty times too small.
-            before, far = last
-            error = _distance(before, extrapolated)
-            pilot = Pilot(steps // 2, far, error, largest)
-        last = extrapolated, reach
+            # would serve a level earlier, but not reliably: with few steps it has come out fifty times too small. That
+            # it agrees with the finer integration of before suffices, too, but not for many heads on a narrow body,
+            # whose extrapolations are the worse of the two for long.
+            before, finer, far = last
+            pilot = Pilot(steps // 2, far, _distance(before, extrapolated), _distance(finer, extrapolated), largest)
+            error = pilot.best if ahead else pilot.error
+        last = extrapolated, plain, reach
         if error <= allowed:
             break
-        if steps == MOST_STEPS:
+        if 2 * steps > MOST_STEPS:
             raise DivergenceError(
                 f"gradient flow: estimated relative error {error:.1e} after {steps} steps, asked for rtol = "
                 f"{solver.rtol:g}: widen the network, use fewer heads a body, or allow a larger rtol{further}"
@@ -122,7 +135,7 @@ def gradient_flow(
     residual, newton = inf if solver.time == inf else _relative(block.residual(state), first), 0
     while solver.time == inf and residual > RESIDUAL_FLOOR and newton < MOST_NEWTON:
         # One linear flow without an end, from where it is linearised: to the nearest interpolant of the linear model.
-        state = integrate(state, np.array([inf]))
+        state = integrate(state, np.array([[inf, 0.0]]))
         residual = _relative(block.residual(state), first)
         newton += 1
     converged = residual <= RESIDUAL_FLOOR if solver.time == inf else bool(np.isfinite(residual))
@@ -133,6 +146,30 @@ def gradient_flow(
             + further
         )
     return state, Report(solver.time, residual, error, evaluations, True, pilot)
+
+
+def followed(pilots: Sequence[Pilot], solver: GradientFlow) -> Pilot:
+    """What the pilots of several blocks say to those that follow, half of which should need no more steps than this."""
+    pilot = reduce(or_, pilots)
+    return pilot.finer(_allowed(solver), float(np.median([p.reach * (p.steps / pilot.steps) ** 2 for p in pilots])))
+
+
+def _allowed(solver: GradientFlow) -> float:
+    # A safety factor of two: the probes stand in for points that the caller will choose.
+    return solver.rtol / 2
+
+
+def _times(cut: Float[np.ndarray, " half_steps"], ahead: bool) -> Float[np.ndarray, "evaluations 2"]:
+    """The rows of `Block.integrate` for steps that last so long, each after the way to its midpoint.
+
+    `ahead` has the linear flow of a step followed on to the next midpoint; without, there is an evaluation between.
+    """
+    to_midpoint, over = cut[::2], cut[1::2]
+    if ahead:
+        return np.stack([np.append(0.0, over), np.append(to_midpoint, 0.0)], axis=1)
+    rows = np.zeros((len(cut), 2))
+    rows[::2, 1], rows[1::2, 0] = to_midpoint, over
+    return rows
 
 
 def _around(X: np.ndarray) -> np.ndarray:

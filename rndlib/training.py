@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 from jaxtyping import Float
 
-from rndlib import checks, kernels
+from rndlib import checks, flow, kernels
 from rndlib.blocks import parallel, split
 from rndlib.conditioning import warn_if_nearly_singular
 from rndlib.network import MLP
@@ -85,10 +85,13 @@ def train(
         return backend.train(net, start, X, targets(block, start), solver, spectrum, noise_std, offsets, pilot)
 
     blocks = split(bodies, min(backend.block_size(net, heads, len(X)), max(PILOTS // 2, bodies // BLOCKS)))
-    first = -(-PILOTS // len(blocks[0])) if isinstance(solver, GradientFlow) else len(blocks)
+    if not isinstance(solver, GradientFlow):
+        return _joined(bodies, blocks, parallel(one, blocks))
+    first = -(-PILOTS // len(blocks[0]))
     results = parallel(one, blocks[:first])
-    pilot = reduce(or_, (report for _, report in results)).pilot
-    results += parallel(lambda block: one(block, pilot), blocks[first:])
+    if blocks[first:]:
+        pilot = flow.followed([report.pilot for _, report in results if report.pilot], solver)
+        results += parallel(lambda block: one(block, pilot), blocks[first:])
     return _joined(bodies, blocks, results)
 
 

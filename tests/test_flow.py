@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from networks import BACKENDS, body, jacobian, loss, relative, runge_kutta, values
 
-from rndlib import MLP, DeepEnsemble, GradientFlow, backends, kernels
+from rndlib import MLP, DeepEnsemble, GradientFlow, backends, flow, kernels
 from rndlib.backends.jax.precision import in_float64
 from rndlib.clock import clock
 from rndlib.dynamics import gain
 from rndlib.exponential import DENSE_LIMIT
+from rndlib.flow import _around  # pyright: ignore[reportPrivateUsage]
 from rndlib.solvers import DivergenceError, Pilot
 from rndlib.weights import Role, draw, draw_offsets
 
@@ -193,7 +194,7 @@ def test_a_pilot_saves_evaluations_where_the_block_is_like_it_and_is_not_believe
     assert alone.error <= led.error <= 5e-3
     assert led.evaluations < 0.6 * alone.evaluations
     assert alone.pilot
-    doubtful = replace(alone.pilot, error=100 * alone.pilot.error)
+    doubtful = replace(alone.pilot, error=100 * alone.pilot.error, plain=100 * alone.pilot.plain)
     again, judged = problem.train(GradientFlow(rtol=1e-2), doubtful)
     assert judged.pilot == alone.pilot
     assert worst(problem.functions(again), problem.functions(params)) == 0
@@ -201,17 +202,43 @@ def test_a_pilot_saves_evaluations_where_the_block_is_like_it_and_is_not_believe
 
 
 def test_of_two_pilots_the_one_that_needed_more_steps_decides():
-    few, many = Pilot(4, 0.5, 0.1, 30.0), Pilot(8, 0.1, 0.01, 20.0)
+    few, many = Pilot(4, 0.5, 0.1, 0.2, 30.0), Pilot(8, 0.1, 0.01, 0.02, 20.0)
     assert few | many == many | few == many
-    assert few | Pilot(4, 0.2, 0.3, 40.0) == Pilot(4, 0.5, 0.3, 40.0)
+    assert few | Pilot(4, 0.2, 0.3, 0.1, 40.0) == Pilot(4, 0.5, 0.3, 0.2, 40.0)
 
 
 def test_the_error_a_pilot_expects_grows_faster_beyond_its_own_reach():
-    pilot = Pilot(4, reach=0.2, error=0.03, largest=30.0)
+    pilot = Pilot(4, reach=0.2, error=0.03, plain=0.05, largest=30.0)
     assert pilot.estimate(0.1) == pytest.approx(pilot.estimate(0.2) / 2)
     assert pilot.estimate(0.4) == pytest.approx(pilot.estimate(0.2) * 4)
     assert pilot.estimate(0.2) > 0.03
-    assert Pilot(4, 0.0, 0.0, 30.0).estimate(0.0) == 0
+    assert Pilot(4, 0.0, 0.0, 0.0, 30.0).estimate(0.0) == 0
+
+
+def test_followers_take_more_steps_where_half_of_them_would_not_do_with_the_pilots():
+    solver = GradientFlow(rtol=0.02)
+    fine = Pilot(4, reach=0.2, error=0.0025, plain=0.05, largest=30.0)
+    assert flow.followed([fine], solver) == fine
+    coarse = replace(fine, error=0.005)
+    finer = flow.followed([coarse], solver)
+    assert finer.steps == 6
+    assert finer.estimate(4 / 9 * 0.2) == pytest.approx(4 / 9 * coarse.estimate(0.2))
+    # Of most, the reach is small; and where twice the steps were needed, that is what blocks find by themselves.
+    assert flow.followed([coarse, *2 * [replace(coarse, reach=0.1)]], solver) == coarse
+    assert flow.followed([replace(fine, error=0.009)], solver).steps == 4
+
+
+def test_with_few_steps_the_finer_integration_is_taken_where_it_is_nearer():
+    problem, probes = Problem(MLP(3, width=512), ill_conditioned(0.1)), _around(ill_conditioned(0.1))
+    # At a finite time, as Newton's method takes away a part of what the pilot found.
+    _, alone = problem.train(GradientFlow(20.0, rtol=1e-2))
+    assert alone.pilot
+    fine = problem.functions(problem.train(GradientFlow(20.0, rtol=1e-5))[0], probes)
+    for pilot in (replace(alone.pilot, plain=0.0), replace(alone.pilot, error=0.0)):
+        followed = problem.functions(problem.train(GradientFlow(20.0, rtol=1e-2), pilot)[0], probes)
+        error = alone.pilot.error if pilot.extrapolates else alone.pilot.plain
+        # It was found from the next extrapolation, whose own error is about a quarter of it.
+        assert worst(followed, fine) == pytest.approx(error, rel=0.35)
 
 
 # --------------------------------------------------------------------------------------------------- convergence

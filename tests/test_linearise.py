@@ -70,6 +70,20 @@ def test_pull_back(case):
     close(flat(lin.in_numpy(back)), case.J.T @ V.ravel())
 
 
+@pytest.mark.parametrize("heads", [1, HEADS])
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@in_float64
+def test_pull_back_of_several(heads, depth):
+    net = MLP(3, width=16, depth=depth)
+    _, at = lin.linearise(net, lin.arrays(body(draw(net, heads, 0, Role.MEMBER, range(1)), 0)), jnp.asarray(X))
+    v = jnp.asarray(np.random.default_rng(8).normal(size=(2, len(X), heads)))
+    each = lin.pull_back_each(net, at, v)
+    for k in (0, 1):
+        alone = lin.pull_back(net, at, v[k])
+        assert jax.tree.map(jnp.shape, alone) == jax.tree.map(lambda a: a.shape[1:], each)
+        close(flat([(w[k], b[k]) for w, b in each]), flat(alone))
+
+
 @in_float64
 def test_push_forward(case):
     _, at = lin.linearise(case.net, case.params, jnp.asarray(X))

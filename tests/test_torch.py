@@ -116,7 +116,7 @@ def test_a_solve_and_one_that_starts_anew(monkeypatch, many, iterations):
     monkeypatch.setattr(exponential, "ITERATIONS", iterations)
     monkeypatch.setattr(exponential, "STARTS", 100)
     at, r, spectrum = many
-    v = exponential.flow_integral(at, r, inf, 0.0, spectrum)
+    [v] = exponential.flow_integral(at, r, [inf], 0.0, spectrum)
     A, r, v = kernel_matrix(at)[0].numpy(), r.numpy().ravel(), v.numpy().ravel()
     # The recurrence's residual is the true one but for float32's rounding times the condition.
     allowed = SOLVE_RTOL + 1e-7 * np.linalg.cond(A)
@@ -130,7 +130,7 @@ def test_what_did_not_converge_is_not_a_number(monkeypatch, many):
     monkeypatch.setattr(exponential, "ITERATIONS", 2)
     monkeypatch.setattr(exponential, "STARTS", 1)
     at, r, spectrum = many
-    assert exponential.flow_integral(at, r, inf, 0.0, spectrum).isnan().all()
+    assert exponential.flow_integral(at, r, [inf], 0.0, spectrum)[0].isnan().all()
     monkeypatch.setattr(flow, "MOST_STEPS", 4)
     with pytest.raises(DivergenceError, match="estimated relative error nan"):
         RND(NET, r.shape[-1], backend="torch").fit(X)
@@ -147,8 +147,7 @@ def test_a_body_that_left_the_finite_numbers_takes_no_other_along():
     at = linearise(NET, params, torch.tensor(X))
     r = torch.ones(3, len(X), 1, dtype=torch.float64)
     unused = Spectrum(torch.ones(len(X)), torch.eye(len(X)))
-    for h in (1.0, inf):
-        v = flow_integral(at, r, h, 0.0, unused)
+    for v in flow_integral(at, r, [1.0, inf], 0.0, unused):
         assert v[1].isnan().all()
         assert v[[0, 2]].isfinite().all()
 

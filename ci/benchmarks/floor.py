@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from benchmarks import half_step, rates
+from benchmarks import rates, step
 from benchmarks.section import Asked, Case, Section
 from benchmarks.timing import side_by_side
 from rndlib import MLP, DeepEnsemble, GradientDescent, datasets
@@ -11,13 +11,13 @@ from rndlib.costs import Row
 WIDTHS, QUICK_WIDTHS = (512, 4096), (512,)
 MEMBERS, QUICK_MEMBERS = 513, 33
 POINTS, QUICK_POINTS = 5000, 1000
-HALF_STEPS, QUICK_HALF_STEPS = 256, 64
+STEPS, QUICK_STEPS = 256, 64
 
 
 def _cases(asked: Asked) -> Iterator[Case]:
     side = rates.QUICK_SIDE if asked.quick else rates.SIDE
     members, points = (QUICK_MEMBERS, QUICK_POINTS) if asked.quick else (MEMBERS, POINTS)
-    half_steps = QUICK_HALF_STEPS if asked.quick else HALF_STEPS
+    steps = QUICK_STEPS if asked.quick else STEPS
     for dtype in rates.DTYPES:
         yield Case(f"machine, {dtype}", lambda dtype=dtype: rates.rows(dtype, side))
     for width in asked.widths or (QUICK_WIDTHS if asked.quick else WIDTHS):
@@ -26,7 +26,7 @@ def _cases(asked: Asked) -> Iterator[Case]:
                 f"evaluation, {width}, {dtype}",
                 lambda width=width, dtype=dtype: [_evaluation(width, dtype, side, members, points)],
             )
-        yield Case(f"half-step, {width}", lambda width=width: half_step.rows(width, side, half_steps))
+        yield Case(f"step, {width}", lambda width=width: step.rows(width, side, steps))
 
 
 SECTION = Section(
@@ -35,7 +35,7 @@ SECTION = Section(
     "Matrix products and SiLUs are run on every core at once, as fast as XLA makes them here: products of square "
     "matrices, and the fastest of two forms of the nonlinearity over matrices of three shapes that stay in cache. "
     "*bound* is the time that a task's products and SiLUs take at these rates, one after the other, and *share* is the "
-    f"bound over the time. {half_step.NOTE}",
+    f"bound over the time. {step.NOTE}",
     _cases,
 )
 

@@ -43,7 +43,7 @@ SECTION = Section(
     f"{SAMPLES} samples at T test points given N labels of the paper's problem, with noise of standard deviation "
     f"{NOISE_STD:g}. *{EXACT}*: the exact posterior's covariance, factorised. Bayesian RND makes {HEADS} samples of a "
     "body, a Bayesian ensemble one of a network; their seconds are those of *timed*, scaled. *variance* is that of "
-    "these samples over the exact one, the mean over test points. *at least* is a bound: the half-steps that N = 10 "
+    "these samples over the exact one, the mean over test points. *at least* is a bound: the evaluations that N = 10 "
     "takes, at one product with the tangent kernels for each shift, at the rate of matrix products here; training "
     "takes more of both as N grows.",
     _cases,
@@ -102,9 +102,9 @@ def _rows(width: int, n: int, points: int, trained: bool) -> list[Row]:
 
 
 def _bound(net: MLP, n: int, heads: int, bodies: int) -> float:
-    """Seconds that the solver's products with the tangent kernels of depth 2 take, one a half-step and shift."""
+    """Seconds that the solver's products with the tangent kernels of depth 2 take, one an evaluation and shift."""
     data = datasets.toy(seed=0, n_test=1)
-    half_steps = BayesianEnsemble(net, 1, noise_std=NOISE_STD).fit(data.X, data.y).report.evaluations
+    evaluations = BayesianEnsemble(net, 1, noise_std=NOISE_STD).fit(data.X, data.y).report.evaluations
     real = 2 * len(POLES)  # a shift has a real part and an imaginary one
     product = 2.0 * n * n * (net.width + heads) + 4.0 * n * net.width * heads
-    return half_steps * real * bodies * product / operations_per_second("float32")
+    return evaluations * real * bodies * product / operations_per_second("float32")

@@ -45,11 +45,14 @@ class _Iterate(NamedTuple):
 
 
 def flow_integral(
-    at: Linear, r: Float[Array, "n heads"], h: Array, noise: Array, spectrum: Spectrum
-) -> Float[Array, "n heads"]:
-    """v for the kernel Theta + noise I of the network linearised at `at`; h may be infinite."""
+    at: Linear, r: Float[Array, "n heads"], h: Float[Array, "*times"], noise: Array, spectrum: Spectrum
+) -> Float[Array, "*times n heads"]:
+    """v for the kernel Theta + noise I of the network linearised at `at`; h may be infinite.
+
+    Where the eigenproblem is solved, several times cost what one does; otherwise h is one.
+    """
     if dense(*r.shape):
-        return _dense(at, r, h, noise)
+        return _dense(at, r, h[..., None], noise).reshape(*h.shape, *r.shape)
     return _rational(at, r, h, noise, spectrum)
 
 
@@ -60,7 +63,7 @@ def _dense(at: Linear, r: Array, h: Array, noise: Array) -> Array:
     small = jnp.abs(finite * values) < 1e-12
     gain = jnp.where(small, finite, -jnp.expm1(-finite * values) / jnp.where(small, 1.0, values))
     gain = jnp.where(jnp.isinf(h), 1 / values, gain)
-    return (vectors @ (gain * (vectors.T @ r.ravel()))).reshape(r.shape)
+    return (gain * (vectors.T @ r.ravel())) @ vectors.T
 
 
 def _rational(at: Linear, r: Array, h: Array, noise: Array, spectrum: Spectrum) -> Array:

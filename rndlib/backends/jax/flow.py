@@ -10,9 +10,19 @@ from jaxtyping import Array, Float
 
 from rndlib import flow
 from rndlib.backends.jax.exponential import Spectrum, flow_integral
-from rndlib.backends.jax.linearise import Bodies, Params, apply, linearise, pull_back, push_forward, scaled
+from rndlib.backends.jax.linearise import (
+    Bodies,
+    Params,
+    apply,
+    linearise,
+    pull_back,
+    pull_back_each,
+    push_forward,
+    scaled,
+)
 from rndlib.backends.jax.programs import WIDE, program
 from rndlib.backends.jax.spectrum import largest_eigenvalue
+from rndlib.exponential import dense
 from rndlib.network import MLP
 from rndlib.solvers import GradientFlow, Pilot, Report
 
@@ -24,31 +34,34 @@ def _minus(a: Params, b: Params) -> Params:
 
 
 @program(**WIDE)
-def _integrate(net, state, X, targets, noise_std, spectrum, durations, count):
-    """`count` steps of half a step each: to a midpoint, over the step, to the next midpoint, and so on.
-
-    `durations` has the times of both, in turn. Both start where the step does, at `base`; what differs is where the
-    network is linearised, at `here`.
-    """
+def _integrate(net, state, X, targets, noise_std, spectrum, times, count):
+    """`count` evaluations, each at its row of `times`; see `rndlib.flow.Block`."""
     noise = noise_std**2
 
     def one(body):
         state, y = body
 
-        def half_step(i, carry):
-            base, here = carry
-            params, offsets = base
-            f, at = linearise(net, here[0], X)
-            # r is the residual that the linear model at `here` has at the step's start, where it is on the way to a
-            # midpoint. The branch is given the change as an array: XLA would compute it anew for every point.
-            change = scaled(net, _minus(params, here[0]))
-            moved = lax.cond(i % 2, partial(push_forward, at), lambda _: jnp.zeros_like(f), change)
+        def evaluate(i, carry):
+            (params, offsets), here = carry
+            f, at = linearise(net, here, X)
+            # r is the residual that the linear model at `here` has at the step's start, where it may be linearised. The
+            # branch is given the change as an array: XLA would compute it anew for every point.
+            away = (i > 0) & (times[i - 1, 1] > 0)
+            change = scaled(net, _minus(params, here))
+            moved = lax.cond(away, partial(push_forward, at), lambda _: jnp.zeros_like(f), change)
             r = f + moved + noise_std * offsets - y
-            v = flow_integral(at, r, durations[i], noise, spectrum)
-            new = _minus(params, pull_back(net, at, v)), offsets - noise_std * v
-            return jax.tree.map(lambda old, new: jnp.where(i % 2, new, old), base, new), new
+            over, ahead = times[i]
+            if dense(*r.shape):
+                v = flow_integral(at, r, jnp.stack([over, over + ahead]), noise, spectrum)
+                change = pull_back_each(net, at, v)
+                new, here = (jax.tree.map(lambda p, c, k=k: p - c[k], params, change) for k in (0, 1))
+                return (new, offsets - noise_std * v[0]), here
+            v = flow_integral(at, r, over + ahead, noise, spectrum)
+            here = _minus(params, pull_back(net, at, v))
+            there = here, offsets - noise_std * v
+            return jax.tree.map(lambda old, new: jnp.where(ahead > 0, old, new), (params, offsets), there), here
 
-        return lax.fori_loop(0, count, half_step, (state, state))[1]
+        return lax.fori_loop(0, count, evaluate, (state, state[0]))[0]
 
     # One body after the other: what it needs then stays in the cache, and none waits for another's solves. Nor must
     # eigenproblems be batched: jaxlib 0.10 hands those of a batch to the few threads that run the programs asking for
@@ -88,11 +101,11 @@ def gradient_flow(
     def residual(state: State) -> np.ndarray:
         return np.asarray(_residual(net, state, X, targets, noise))
 
-    def integrate(state: State, durations: np.ndarray) -> State:
+    def integrate(state: State, times: np.ndarray) -> State:
         # Of one shape for every number of steps, so that all are one program.
-        padded = np.zeros(2 * flow.MOST_STEPS)
-        padded[: len(durations)] = durations
-        return _integrate(net, state, X, targets, noise, spectrum, padded, np.asarray(len(durations)))
+        padded = np.zeros((2 * flow.MOST_STEPS, 2))
+        padded[: len(times)] = times
+        return _integrate(net, state, X, targets, noise, spectrum, padded, np.asarray(len(times)))
 
     def extrapolate(coarse: State, fine: State, probes: np.ndarray) -> tuple[State, np.ndarray, np.ndarray]:
         state, extrapolated, plain = _extrapolate(net, coarse, fine, probes)

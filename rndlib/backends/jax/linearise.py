@@ -6,11 +6,13 @@ a product with the kernel goes backward and forward through the layers and costs
 """
 
 from collections.abc import Sequence
+from functools import partial
 from math import sqrt
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax import vmap
 from jaxtyping import Array, Float
 
 from rndlib.backends.jax.activations import VALUE_AND_SLOPE
@@ -126,6 +128,24 @@ def pull_back(net: MLP, at: Linear, v: Float[Array, "n heads"]) -> Params:
         (net.sigma_w / sqrt(x.shape[1]) * (x.T @ delta), net.sigma_b * delta.sum(0))
         for delta, x in zip(_backward(at, v)[::-1], at.inputs, strict=True)
     ]
+
+
+def pull_back_each(
+    net: MLP, at: Linear, v: Float[Array, "vectors n heads"]
+) -> list[tuple[Float[Array, "vectors _fan_in _fan_out"], Float[Array, "vectors _fan_out"]]]:
+    """J' v of several vectors v, on the leading axis of every array."""
+    if v.shape[2] > 1:
+        return vmap(partial(pull_back, net, at))(v)
+    v = v[:, None, :, 0]
+    *hidden, last = at.inputs
+    # The derivatives of the one output serve all of them, and `kernel_matrix`, too; by the last layer they are ones.
+    gradients = []
+    for delta, x in zip(_backward(at, jnp.ones((v.shape[2], 1), v.dtype))[:0:-1], hidden, strict=True):
+        weighted = jnp.concatenate([net.sigma_w / sqrt(x.shape[1]) * v * x.T, net.sigma_b * v], axis=1)
+        gradient = (weighted.reshape(-1, v.shape[2]) @ delta).reshape(*weighted.shape[:2], -1)
+        gradients.append((gradient[:, :-1], gradient[:, -1]))
+    weights = net.sigma_w / sqrt(last.shape[1]) * (v[:, 0] @ last)
+    return [*gradients, (weights[:, :, None], net.sigma_b * v.sum(2))]
 
 
 def push_forward(at: Linear, change: Params) -> Float[Array, "n heads"]:

@@ -4,6 +4,7 @@ Two ways to the same vector, as in the JAX backend: the eigendecomposition of th
 or, with many heads on one body, a rational approximation of the exponential with conjugate gradients, body by body.
 """
 
+from collections.abc import Sequence
 from math import isinf, nan
 from typing import NamedTuple
 
@@ -27,29 +28,37 @@ class Spectrum(NamedTuple):
 
 
 def flow_integral(
-    at: Linear, r: Float[Tensor, "bodies n heads"], h: float, noise: float, spectrum: Spectrum
-) -> Float[Tensor, "bodies n heads"]:
-    """v for the kernels Theta + noise I of the networks linearised at `at`; h may be infinite."""
+    at: Linear, r: Float[Tensor, "bodies n heads"], times: Sequence[float], noise: float, spectrum: Spectrum
+) -> list[Float[Tensor, "bodies n heads"]]:
+    """v for the kernels Theta + noise I of the networks linearised at `at`, for each of the times; inf may be one.
+
+    Where the eigenproblem is solved, several times cost what one does.
+    """
     if dense(*r.shape[1:]):
-        return _dense(at, r, h, noise)
-    alone = (Linear(*([a[i : i + 1] for a in part] for part in at)) for i in range(len(r)))
-    return torch.stack([_rational(body, one, h, noise, spectrum) for body, one in zip(alone, r, strict=True)])
+        return _dense(at, r, times, noise)
+    alone = [(Linear(*([a[i : i + 1] for a in part] for part in at)), one) for i, one in enumerate(r)]
+    return [torch.stack([_rational(body, one, h, noise, spectrum) for body, one in alone]) for h in times]
 
 
-def _dense(at: Linear, r: Tensor, h: float, noise: float) -> Tensor:
+def _dense(at: Linear, r: Tensor, times: Sequence[float], noise: float) -> list[Tensor]:
     theta = kernel_matrix(at)
     theta = theta + noise * torch.eye(theta.shape[-1], dtype=r.dtype, device=r.device)
     # LAPACK refuses what is not finite; here it is to come out as NaN, for the caller to raise.
     finite = torch.isfinite(theta).all(-1).all(-1)[:, None, None]
     values, vectors = torch.linalg.eigh(torch.where(finite, theta, 0.0))
-    if isinf(h):
-        gain = 1 / values
-    else:
-        # (1 - e^{-h lambda}) / lambda, and its limit h where lambda is zero or rounds to it: a finite time allows that.
-        small = (h * values).abs() < 1e-12
-        gain = torch.where(small, h, -torch.expm1(-h * values) / torch.where(small, 1.0, values))
-    v = vectors @ (gain[..., None] * (vectors.mT @ r.flatten(1)[..., None]))
-    return torch.where(finite, v, nan).view(r.shape)
+    along = vectors.mT @ r.flatten(1)[..., None]
+
+    def until(h: float) -> Tensor:
+        if isinf(h):
+            gain = 1 / values
+        else:
+            # (1 - e^{-h lambda}) / lambda, and its limit h where lambda is zero or rounds to it: a finite time allows
+            # that.
+            small = (h * values).abs() < 1e-12
+            gain = torch.where(small, h, -torch.expm1(-h * values) / torch.where(small, 1.0, values))
+        return torch.where(finite, vectors @ (gain[..., None] * along), nan).view(r.shape)
+
+    return [until(h) for h in times]
 
 
 def _rational(at: Linear, r: Tensor, h: float, noise: float, spectrum: Spectrum) -> Tensor:

@@ -33,10 +33,10 @@ def gradient_flow(
     def residual(state: State) -> np.ndarray:
         return norms(apply(net, state[0], X) + noise_std * state[1] - targets).cpu().numpy()
 
-    def integrate(state: State, durations: np.ndarray) -> State:
+    def integrate(state: State, times: np.ndarray) -> State:
         params, offsets = _clone(state[0]), state[1].clone()
         for base, xi, y in groups(net, params, offsets, targets):
-            _integrate(net, base, xi, X, y, noise_std, spectrum, durations)
+            _integrate(net, base, xi, X, y, noise_std, spectrum, times)
         return params, offsets
 
     def extrapolate(coarse: State, fine: State, probes: np.ndarray) -> tuple[State, np.ndarray, np.ndarray]:
@@ -62,27 +62,31 @@ def _integrate(
     y: Tensor,
     noise_std: float,
     spectrum: Spectrum,
-    durations: np.ndarray,
+    times: np.ndarray,
 ) -> None:
-    """Half-steps of a group of bodies, in place: to a midpoint, over the step, to the next midpoint, and so on.
-
-    Both start where the step does, at `base`; what differs is where the network is linearised, at `here`.
-    """
-    here, ahead = base, _clone(base)
-    for index, duration in enumerate(durations.tolist()):
+    """Evaluations of a group of bodies, in place, each at its row of `times`; see `rndlib.flow.Block`."""
+    # A midpoint is written while `at` still has the weights of the one before.
+    here, next_one, other = base, _clone(base), _clone(base)
+    for over, ahead in times.tolist():
         at = linearise(net, here, X)
         # The residual that the linear model at `here` has at the step's start.
         f = at.preactivations[-1] if here is base else linear_model(net, at, base)
-        v = flow_integral(at, f + noise_std * offsets - y, duration, noise_std**2, spectrum)
-        if index % 2 or index + 1 == len(durations):
-            here = base
-            offsets.sub_(v, alpha=noise_std)
-        else:
-            here = ahead
-            for (w, b), (w_base, b_base) in zip(ahead, base, strict=True):
+        r = f + noise_std * offsets - y
+        here, next_one, other = base, other, next_one
+        moving = []
+        if ahead:
+            here = next_one
+            for (w, b), (w_base, b_base) in zip(here, base, strict=True):
                 w.copy_(w_base)
                 b.copy_(b_base)
-        pull_back_(net, at, v, here)
+            moving.append((here, over + ahead))
+        if over:
+            moving.append((base, over))
+        vs = flow_integral(at, r, [h for _, h in moving], noise_std**2, spectrum)
+        for (params, _), v in zip(moving, vs, strict=True):
+            pull_back_(net, at, v, params)
+        if over:
+            offsets.sub_(vs[-1], alpha=noise_std)
 
 
 def _clone(params: Bodies) -> Bodies:

@@ -1,4 +1,4 @@
-"""One half-step of the solver: what the machine allows, and where its time goes."""
+"""One step of the solver: what the machine allows, and where its time goes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,11 +26,11 @@ from rndlib.flow import MOST_STEPS
 from rndlib.weights import Role, draw
 
 NOTE = (
-    "A half-step of the solver linearises one network at N = 10 points, forms and decomposes its tangent kernel, and "
-    "moves its parameters. Rows with *of it* are parts of it by themselves, as XLA has them; *the rest*, which passes "
-    "over the parameters and over the units of each point, is what they leave. *by BLAS* is the same product outside "
-    "of XLA, which has no call for it. *at best* keeps the eigenproblem and XLA's Gram products and has all else at "
-    "its bound."
+    "A step of the solver linearises one network at N = 10 points, forms and decomposes its tangent kernel, and moves "
+    "its parameters and the midpoint of the next step. Rows with *of it* are parts of it by themselves, as XLA has "
+    "them; *the rest*, which passes over the parameters and over the units of each point, is what they leave. *by "
+    "BLAS* is the same product outside of XLA, which has no call for it. *at best* keeps the eigenproblem and XLA's "
+    "Gram products and has all else at its bound."
 )
 
 DTYPE = "float64"
@@ -38,9 +38,9 @@ DTYPE = "float64"
 
 def operations(width: int, n_samples: int, in_dim: int) -> float:
     """Of its matrix products, with one head and depth 2: those of two Gram matrices over the units, and passes of the
-    points through both layers, forward, backward and along the change of the parameters. A sum has one addition less
-    than products."""
-    forward, along, backward = (2 * in_dim - 1) + 2, (2 * in_dim - 1) + 2 + 2, 1 + 2 * in_dim + 2
+    points through both layers, forward, along the change of the parameters, and backward for two vectors. A sum has one
+    addition less than products."""
+    forward, along, backward = (2 * in_dim - 1) + 2, (2 * in_dim - 1) + 2 + 2, 1 + 2 * (2 * in_dim + 2)
     return gram_operations(width, n_samples) + float(width) * n_samples * (forward + along + backward)
 
 
@@ -50,8 +50,8 @@ def gram_operations(width: int, n_samples: int) -> float:
 
 
 @in_float64
-def rows(width: int, side: int, half_steps: int) -> list[Row]:
-    """Of the table: a half-step of one network of this width, and its parts."""
+def rows(width: int, side: int, steps: int) -> list[Row]:
+    """Of the table: a step of one network of this width, and its parts."""
     net, data = MLP(3, width=width), datasets.toy(seed=0, n_test=1)
     n, d = data.X.shape
     size, blocks = min(8, block_size(net, 1, n)), 2 * len(cores.usable())
@@ -59,10 +59,10 @@ def rows(width: int, side: int, half_steps: int) -> list[Row]:
     generator = np.random.default_rng(0)
     units = generator.standard_normal((n, width))
     each = {
-        "whole": (_half_steps(net, data, size, half_steps), blocks),
-        "Gram": (_compiled(lambda x: _grams(x, 2 * half_steps), units), networks),
-        "SiLU": (_compiled(lambda z: _silus(z, half_steps), units), networks),
-        "eigenproblem": (_compiled(_eigenproblems, generator.standard_normal((half_steps, n, n))), networks),
+        "whole": (_steps(net, data, size, steps), blocks),
+        "Gram": (_compiled(lambda x: _grams(x, 2 * steps), units), networks),
+        "SiLU": (_compiled(lambda z: _silus(z, steps), units), networks),
+        "eigenproblem": (_compiled(_eigenproblems, generator.standard_normal((steps, n, n))), networks),
     }
     calls: dict[str, Callable[[], object]] = {
         name: lambda one=one, count=count: parallel(one, range(count)) for name, (one, count) in each.items()
@@ -72,12 +72,12 @@ def rows(width: int, side: int, half_steps: int) -> list[Row]:
 
     @threadpool_limits.wrap(limits=1)
     def by_blas() -> None:
-        for _ in range(2 * half_steps):
+        for _ in range(2 * steps):
             gemm(1.0, columns, columns, trans_a=True)
 
     times = side_by_side({**calls, "BLAS": by_blas})
-    seconds = {name: times[name].scaled(1 / (networks * half_steps)).spread for name in each}
-    blas = times["BLAS"].scaled(1 / (len(cores.usable()) * half_steps)).spread
+    seconds = {name: times[name].scaled(1 / (networks * steps)).spread for name in each}
+    blas = times["BLAS"].scaled(1 / (len(cores.usable()) * steps)).spread
     products, in_grams, in_silus = operations(width, n, d), gram_operations(width, n), float(n * width)
     grams, silus, rest = (
         rates.bound(DTYPE, side, *counted) for counted in ((in_grams, 0.0), (0.0, in_silus), (products - in_grams, 0.0))
@@ -88,13 +88,13 @@ def rows(width: int, side: int, half_steps: int) -> list[Row]:
     return [
         {"task": task, **shared, "seconds": time, **_against(time, bound)}
         for task, time, bound in (
-            ("half-step of the solver, one network", seconds["whole"], whole),
+            ("step of the solver, one network", seconds["whole"], whole),
             ("of it: two Gram products", seconds["Gram"], grams),
             ("of it: SiLUs with their slopes", seconds["SiLU"], silus),
             ("of it: an eigenproblem", seconds["eigenproblem"], None),
             ("of it: the rest", left, rest),
             ("two Gram products by BLAS", blas, grams),
-            ("half-step, at best", seconds["Gram"].median + seconds["eigenproblem"].median + silus + rest, whole),
+            ("step, at best", seconds["Gram"].median + seconds["eigenproblem"].median + silus + rest, whole),
         )
     ]
 
@@ -140,17 +140,17 @@ def _eigenproblems(matrices: Any) -> Any:
     return lax.map(lambda a: jnp.linalg.eigh(a @ a.T)[0], matrices)
 
 
-def _half_steps(net: MLP, data: datasets.Regression, size: int, half_steps: int) -> Callable[[int], Any]:
+def _steps(net: MLP, data: datasets.Regression, size: int, steps: int) -> Callable[[int], Any]:
     spectrum = Spectrum(*map(jnp.asarray, np.linalg.eigh(kernels.kernel(net, data.X).ntk)))
-    durations = np.zeros(2 * MOST_STEPS)
-    durations[:half_steps] = 1e-3
+    times = np.zeros((2 * MOST_STEPS, 2))
+    times[:steps] = 1e-3
 
     @in_float64
     def one(block: int) -> Any:
         params = draw(net, 1, 0, Role.MEMBER, range(block * size, (block + 1) * size))
         state = linearise.arrays(params), jnp.zeros((size, len(data.X), 1))
         targets = jnp.asarray(np.tile(data.y[:, None], (size, 1, 1)))
-        arrays = state, jnp.asarray(data.X), targets, jnp.asarray(0.0), spectrum, durations, np.asarray(half_steps)
+        arrays = state, jnp.asarray(data.X), targets, jnp.asarray(0.0), spectrum, times, np.asarray(steps)
         return jax.block_until_ready(_integrate(net, *arrays))
 
     return one
