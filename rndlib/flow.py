@@ -32,7 +32,8 @@ from jaxtyping import Float
 from rndlib import conditioning
 from rndlib.clock import clock, stretched
 from rndlib.exponential import dense
-from rndlib.solvers import CLOSE, DivergenceError, GradientFlow, Pilot, Report
+from rndlib.pilots import Pilot
+from rndlib.solvers import CLOSE, DivergenceError, GradientFlow, Report
 
 FIRST_STEPS, MOST_STEPS = 1, 8192  # relu, whose kinks leave no second order, needs thousands
 MOST_NEWTON = 10

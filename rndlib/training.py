@@ -14,8 +14,9 @@ from rndlib import checks, flow, kernels
 from rndlib.blocks import parallel, split
 from rndlib.conditioning import warn_if_nearly_singular
 from rndlib.network import MLP
+from rndlib.pilots import Pilot
 from rndlib.progress import progress
-from rndlib.solvers import GradientDescent, GradientFlow, Pilot, Report, Solver, StochasticGradient
+from rndlib.solvers import GradientDescent, GradientFlow, Report, Solver, StochasticGradient
 from rndlib.stochastic import Draws
 from rndlib.weights import Params, Role, draw, draw_offsets
 

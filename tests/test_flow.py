@@ -18,7 +18,8 @@ from rndlib.clock import clock
 from rndlib.dynamics import gain
 from rndlib.exponential import DENSE_LIMIT
 from rndlib.flow import _around  # pyright: ignore[reportPrivateUsage]
-from rndlib.solvers import DivergenceError, Pilot
+from rndlib.pilots import Pilot
+from rndlib.solvers import DivergenceError
 from rndlib.weights import Role, draw, draw_offsets
 
 RTOL = GradientFlow().rtol

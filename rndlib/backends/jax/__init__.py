@@ -20,7 +20,8 @@ from rndlib.backends.jax.precision import in_float64
 from rndlib.backends.jax.programs import WIDE, program
 from rndlib.backends.sizes import block_size as block_size
 from rndlib.network import MLP
-from rndlib.solvers import GradientDescent, GradientFlow, Pilot, Report, StochasticGradient
+from rndlib.pilots import Pilot
+from rndlib.solvers import GradientDescent, GradientFlow, Report, StochasticGradient
 from rndlib.stochastic import Draws, descend
 from rndlib.weights import Directions, Params
 

@@ -24,7 +24,8 @@ from rndlib.backends.jax.programs import WIDE, program
 from rndlib.backends.jax.spectrum import largest_eigenvalue
 from rndlib.exponential import dense
 from rndlib.network import MLP
-from rndlib.solvers import GradientFlow, Pilot, Report
+from rndlib.pilots import Pilot
+from rndlib.solvers import GradientFlow, Report
 
 State = tuple[Bodies, Array]
 

@@ -23,7 +23,8 @@ from rndlib.backends.torch.flow import gradient_flow
 from rndlib.backends.torch.linearise import apply, body_tangent, kernel_matrix, linearise
 from rndlib.backends.torch.stochastic import block
 from rndlib.network import MLP
-from rndlib.solvers import GradientDescent, GradientFlow, Pilot, Report, StochasticGradient
+from rndlib.pilots import Pilot
+from rndlib.solvers import GradientDescent, GradientFlow, Report, StochasticGradient
 from rndlib.stochastic import Draws, descend
 from rndlib.weights import Directions, Params
 

@@ -12,7 +12,8 @@ from rndlib.backends.torch.groups import groups, norms
 from rndlib.backends.torch.linearise import Bodies, apply, linear_model, linearise, pull_back_
 from rndlib.backends.torch.spectrum import largest_eigenvalue
 from rndlib.network import MLP
-from rndlib.solvers import GradientFlow, Pilot, Report
+from rndlib.pilots import Pilot
+from rndlib.solvers import GradientFlow, Report
 
 State = tuple[Bodies, Tensor]
 
