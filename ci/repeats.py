@@ -1,12 +1,12 @@
 """The whole ledger over many seeds: how often each verdict comes out wrong.
 
-    python ci/repeats.py calibration | other_seeds
+    python ci/repeats.py calibration | other_seeds [NOTEBOOK...]
 
 A true claim that fails, and a negative control that passes, are the two ways to be wrong. `calibration` repeats every
 notebook 200 times at its `calibrate` profile, `other_seeds` five times at the stored size. Each repeat is appended to
 `results/STUDY.jsonl` as soon as it is done, so an interrupted study goes on where it stopped; a change of the library,
 of its versions, of the notebook or of its profile starts that notebook over. At the end the table is written to
-`notebooks/STUDY.json`, which the report shows.
+`notebooks/STUDY.json`, which the report shows; where notebooks are named, the rows of all others stay.
 """
 
 import json
@@ -14,7 +14,7 @@ import multiprocessing
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,11 +90,18 @@ def table(study: Study, found: Mapping[tuple[str, int], Verdicts]) -> dict[str, 
     return {"profile": study.profile, "rows": list(rows.values())}
 
 
-def main(study: Study) -> None:
-    """Run what is missing, then write the table."""
+def beside(path: Path, new: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The new table, with the rows that the stored one has of other notebooks."""
+    stored = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+    kept = [row for row in stored if row["notebook"] not in names]
+    return {**new, "rows": sorted(kept + new["rows"], key=lambda row: row["notebook"])}
+
+
+def main(study: Study, names: Sequence[str]) -> None:
+    """Run what is missing of these notebooks, then write the table."""
     from tqdm import tqdm  # The tests of this file also run where it is not installed.
 
-    versions = {name: source(name, study.profile) for name in notebooks.names() if name not in NO_CLAIMS}
+    versions = {name: source(name, study.profile) for name in names}
     found = recorded(study, versions)
     pending = [(name, number) for number in study.repeats for name in versions if (name, number) not in found]
     study.record.parent.mkdir(exist_ok=True)
@@ -115,8 +122,9 @@ def main(study: Study) -> None:
             entry = {"source": versions[name], "notebook": name, "repeat": number, "verdicts": found[key]}
             records.append(record, entry)
             progress.update()
-    content = json.dumps(table(study, found), indent=1) + "\n"
-    output.write(ROOT / "notebooks" / f"{study.name}.json", content.encode())
+    path = ROOT / "notebooks" / f"{study.name}.json"
+    content = json.dumps(beside(path, table(study, found), names), indent=1) + "\n"
+    output.write(path, content.encode())
 
 
 def _one_core(slots: Any) -> None:
@@ -134,6 +142,8 @@ def _end_with_the_study() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] not in [[name] for name in STUDIES]:
-        sys.exit(f"usage: python ci/repeats.py {' | '.join(STUDIES)}")
-    main(STUDIES[sys.argv[1]])
+    with_claims = [name for name in notebooks.names() if name not in NO_CLAIMS]
+    asked, *named = sys.argv[1:] or [""]
+    if asked not in STUDIES or not set(named) <= set(with_claims):
+        sys.exit(f"usage: python ci/repeats.py {' | '.join(STUDIES)} [NOTEBOOK...], of {', '.join(with_claims)}")
+    main(STUDIES[asked], named or with_claims)

@@ -71,6 +71,17 @@ def test_the_table_counts_both_ways_to_be_wrong(study):
     assert [(n["repeat"], n["value"], n["control"]) for n in row["first"]] == [(0, 0.5, 2), (1, 1.5, 2), (2, 0.5, 0.9)]
 
 
+def test_a_study_of_some_notebooks_keeps_the_rows_of_all_others(study, tmp_path):
+    stored = tmp_path / "trial.json"
+    both = {("m", 0): [verdict("Y1", 0.5, 2)], ("n", 0): [verdict("Z1", 0.5, 2), verdict("Z2", 0.5, 2)]}
+    whole = repeats.beside(stored, repeats.table(study, both), ["m", "n"])
+    assert [row["id"] for row in whole["rows"]] == ["Y1", "Z1", "Z2"]
+    stored.write_text(json.dumps(whole))
+    again = repeats.table(study, {("m", 0): [verdict("Y1", 0.7, 2)]})
+    rows = repeats.beside(stored, again, ["m"])["rows"]
+    assert [(row["id"], row["first"][0]["value"]) for row in rows] == [("Y1", 0.7), ("Z1", 0.5), ("Z2", 0.5)]
+
+
 def test_the_source_changes_with_library_notebook_and_profile():
     name, other = NAMES[:2]
     assert repeats.source(name, "calibrate") == repeats.source(name, "calibrate")
