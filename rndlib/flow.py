@@ -27,7 +27,7 @@ from operator import or_
 from typing import Generic, TypeVar
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from rndlib import conditioning
 from rndlib.clock import clock, stretched
@@ -42,6 +42,7 @@ RESIDUAL_FLOOR = 1e-9
 
 State = TypeVar("State")
 Functions = Float[np.ndarray, "bodies probes heads"]
+Marks = Bool[np.ndarray, " bodies"]
 
 
 @dataclass(frozen=True)
@@ -51,18 +52,21 @@ class Block(Generic[State]):
     start: parameters and offsets of every body before training.
     largest: finds the largest eigenvalue of the tangent kernels at `start`, noise included: the most over the bodies.
     residual: ||f(X) + noise_std xi - y|| of every body of a state.
-    integrate: the state after evaluations of network and tangent kernel. Each has a row of two times: over how long its
-        linear flow is followed by the state, 0 for not at all, and how much longer to where the next evaluation is, 0
-        for none. With many unknowns (not `rndlib.exponential.dense`) one of the two is 0.
+    integrate: the state after evaluations of network and tangent kernel, for the bodies that are marked; the others
+        stay as they are. Each evaluation has a row of two times: over how long its linear flow is followed by the
+        state, 0 for not at all, and how much longer to where the next evaluation is, 0 for none. With many unknowns
+        (not `rndlib.exponential.dense`) one of the two is 0.
     extrapolate: the state that two integrations, the second with twice the steps, extrapolate to, and the functions at
         probes (probes, d) of it and of the second one.
+    join: the marked bodies of one state, and the others of another.
     """
 
     start: State
     largest: Callable[[], float]
     residual: Callable[[State], Float[np.ndarray, " bodies"]]
-    integrate: Callable[[State, Float[np.ndarray, "evaluations 2"]], State]
+    integrate: Callable[[State, Float[np.ndarray, "evaluations 2"], Marks], State]
     extrapolate: Callable[[State, State, Float[np.ndarray, "probes d"]], tuple[State, Functions, Functions]]
+    join: Callable[[Marks, State, State], State]
 
 
 def gradient_flow(
@@ -79,74 +83,82 @@ def gradient_flow(
 
     Two extrapolations cost more than twice what the first of them did, and all they add is an estimate of its error.
     With a `pilot` from other bodies of the same description that estimate is made from how far the first one
-    extrapolates, and the second is left to blocks where this is not small enough. The pilot also says how many steps to
+    extrapolates, and the second is left to bodies where this is not small enough. The pilot also says how many steps to
     take, and whether to extrapolate: with few, that may do harm. Its time grid serves, too: whether it is fine enough
-    is in that estimate.
+    is in that estimate. Bodies without a pilot go on together until the last of them is accurate enough: what they say
+    to others is then of all of them.
 
     Raises
     ------
     DivergenceError: a network left the finite numbers, or the accuracy was not reached within MOST_STEPS steps.
     """
     first = np.maximum(block.residual(block.start), CLOSE * np.linalg.norm(targets, axis=(1, 2)))
+    first[first == 0] = 1.0
     # Many heads on one body raise the top of the spectrum far above its limit; the grid must resolve that, too.
     largest = pilot.largest if pilot else block.largest()
     cut = clock(stretched(eigenvalues, largest), solver.time)
     probes = _around(X)
     advice = conditioning.advice(eigenvalues, solver.time)
     further = f"; {advice}" if advice else ""
-    evaluations, ahead = 0, dense(*targets.shape[1:])
+    bodies, ahead, leads = len(targets), dense(*targets.shape[1:]), pilot is None
+    evaluations, errors, going = np.zeros(bodies, int), np.full(bodies, inf), np.ones(bodies, bool)
 
-    def integrate(state: State, times: np.ndarray) -> State:
-        nonlocal evaluations
-        evaluations += len(times)
-        return block.integrate(state, times)
+    def integrate(state: State, times: np.ndarray, going: Marks) -> State:
+        evaluations[going] += len(times)
+        return block.integrate(state, times, going)
 
     allowed = _allowed(solver)
     steps = pilot.steps // 2 if pilot else FIRST_STEPS
-    coarse, last = integrate(block.start, _times(cut(steps), ahead)), None
+    coarse, last, state = integrate(block.start, _times(cut(steps), ahead), going), None, block.start
     while True:
         steps *= 2
-        fine = integrate(block.start, _times(cut(steps), ahead))
-        state, extrapolated, plain = block.extrapolate(coarse, fine, probes)
-        reach = _distance(plain, extrapolated)
+        fine = integrate(block.start, _times(cut(steps), ahead), going)
+        new, extrapolated, plain = block.extrapolate(coarse, fine, probes)
+        reach = _distances(plain, extrapolated)
         if last is None:
-            error = pilot.estimate(reach) if pilot else inf
-            if pilot and not pilot.extrapolates:
-                state = fine
+            if pilot:
+                errors = np.array([pilot.estimate(far) for far in reach])
+                new = new if pilot.extrapolates else fine
         else:
             # Where the network is smooth, the extrapolation's error falls at least fourfold with twice the steps;
             # where it crosses the kinks of relu, twofold: its last change then is its error. How far it extrapolates
             # would serve a level earlier, but not reliably: with few steps it has come out fifty times too small. That
             # it agrees with the finer integration of before suffices, too, but not for many heads on a narrow body,
             # whose extrapolations are the worse of the two for long.
-            before, finer, far = last
-            pilot = Pilot(steps // 2, far, _distance(before, extrapolated), _distance(finer, extrapolated), largest)
-            error = pilot.best if ahead else pilot.error
-        last = extrapolated, plain, reach
-        if error <= allowed:
+            far, *before = last
+            error, by_finer = (_distances(functions, extrapolated) for functions in before)
+            pilot = Pilot(steps // 2, _most(far, going), _most(error, going), _most(by_finer, going), largest)
+            errors[going] = (np.minimum(error, by_finer) if ahead else error)[going]
+        state = new if going.all() else block.join(going, new, state)
+        last = reach, extrapolated, plain
+        inaccurate = ~(errors <= allowed)
+        if not inaccurate.any():
             break
         if 2 * steps > MOST_STEPS:
             raise DivergenceError(
-                f"gradient flow: estimated relative error {error:.1e} after {steps} steps, asked for rtol = "
+                f"gradient flow: estimated relative error {errors.max():.1e} after {steps} steps, asked for rtol = "
                 f"{solver.rtol:g}: widen the network, use fewer heads a body, or allow a larger rtol{further}"
             )
+        if not leads:
+            going = inaccurate
         coarse = fine
 
     # Steps alone do not come down to RESIDUAL_FLOOR, so how far they came is not looked at.
-    residual, newton = inf if solver.time == inf else _relative(block.residual(state), first), 0
-    while solver.time == inf and residual > RESIDUAL_FLOOR and newton < MOST_NEWTON:
+    enough = RESIDUAL_FLOOR if solver.time == inf else np.finfo(float).max
+    residual, newton = np.full(bodies, inf) if solver.time == inf else block.residual(state) / first, 0
+    while solver.time == inf and (residual > enough).any() and newton < MOST_NEWTON:
         # One linear flow without an end, from where it is linearised: to the nearest interpolant of the linear model.
-        state = integrate(state, np.array([[inf, 0.0]]))
-        residual = _relative(block.residual(state), first)
+        state = integrate(state, np.array([[inf, 0.0]]), residual > enough)
+        residual = block.residual(state) / first
         newton += 1
-    converged = residual <= RESIDUAL_FLOOR if solver.time == inf else bool(np.isfinite(residual))
-    if not converged:
+    if not (residual <= enough).all():
         raise DivergenceError(
-            f"gradient flow: training residual {residual:.1e} of the first after {newton} Newton steps: the empirical "
-            "tangent kernel is singular or nearly so: widen the network, use fewer heads a body, or drop close points"
-            + further
+            f"gradient flow: training residual {residual.max():.1e} of the first after {newton} Newton steps: the "
+            "empirical tangent kernel is singular or nearly so: widen the network, use fewer heads a body, or drop "
+            f"close points{further}"
         )
-    return state, Report(solver.time, residual, error, evaluations, True, pilot)
+    report = Report(solver.time, float(residual.max()), float(errors.max()), int(evaluations.max()), True, pilot)
+    return state, report
 
 
 def followed(pilots: Sequence[Pilot], solver: GradientFlow) -> Pilot:
@@ -186,11 +198,11 @@ def _around(X: np.ndarray) -> np.ndarray:
     return mean + np.concatenate([-centred, (centred + neighbour) / sqrt(2), (centred - neighbour) / sqrt(2)])
 
 
-def _distance(before: Functions, after: Functions) -> float:
-    """Largest relative distance of two functions over the bodies, in the norm over probes and heads."""
+def _distances(before: Functions, after: Functions) -> Float[np.ndarray, " bodies"]:
+    """Relative distance of two functions of every body, in the norm over probes and heads."""
     size = np.linalg.norm(after, axis=(1, 2))
-    return float(np.max(np.linalg.norm(after - before, axis=(1, 2)) / np.where(size > 0, size, 1.0)))
+    return np.linalg.norm(after - before, axis=(1, 2)) / np.where(size > 0, size, 1.0)
 
 
-def _relative(residual: np.ndarray, first: np.ndarray) -> float:
-    return float(np.max(residual / np.where(first > 0, first, 1.0)))
+def _most(values: Float[np.ndarray, " bodies"], going: Marks) -> float:
+    return float(values[going].max())

@@ -13,7 +13,7 @@ from scipy.linalg import expm
 from rndlib import MLP, RND, GradientFlow, flow, kernels
 from rndlib.backends.jax import exponential
 from rndlib.backends.jax.exponential import Spectrum, flow_integral
-from rndlib.backends.jax.linearise import arrays, linearise
+from rndlib.backends.jax.linearise import linearise, transposed
 from rndlib.backends.jax.precision import in_float64
 from rndlib.exponential import DENSE_ALONE, DENSE_LIMIT, EXPONENTIAL_ERROR, POLES, RESIDUES, SOLVE_RTOL, dense
 from rndlib.solvers import DivergenceError
@@ -63,7 +63,7 @@ def setting(heads, noise=0.0, **fields):
     """A network linearised at its start, its kernel matrix, and the arguments of `flow_integral` that they give."""
     net = MLP(3, **{"width": 64, "sigma_b": 0.5} | fields)
     params = body(draw(net, heads, 0, Role.PREDICTOR, range(1)), 0)
-    f, at = linearise(net, arrays(params), jnp.asarray(X))
+    f, at = linearise(net, jax.tree.map(jnp.asarray, transposed(params)), jnp.asarray(X))
     J = jacobian(net, params, X)
     spectrum = Spectrum(*map(jnp.asarray, np.linalg.eigh(kernels.kernel(net, X).ntk + noise * np.eye(len(X)))))
     return at, J @ J.T + noise * np.eye(f.size), f, jnp.asarray(noise), spectrum

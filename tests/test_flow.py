@@ -1,5 +1,6 @@
 """Gradient flow against independent integrators, closed forms, and itself at finer steps."""
 
+from copy import copy
 from dataclasses import replace
 from math import inf
 
@@ -200,6 +201,30 @@ def test_a_pilot_saves_evaluations_where_the_block_is_like_it_and_is_not_believe
     assert judged.pilot == alone.pilot
     assert worst(problem.functions(again), problem.functions(params)) == 0
     assert judged.error == alone.error
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("heads", [1, MANY])
+def test_of_bodies_that_follow_a_pilot_those_go_on_that_have_to(heads, backend):
+    problem = Problem(MLP(3, width=128), AXES, heads=heads, bodies=6, backend=backend)
+    pilot = problem.train(GradientFlow(rtol=1e-2))[1].pilot
+
+    def alone(i, rtol):
+        one = copy(problem)
+        one.start, one.y = [(w[[i]], b[[i]]) for w, b in problem.start], problem.y[[i]]
+        return one.train(GradientFlow(rtol=rtol), pilot)
+
+    rtol = 2 * float(np.median([alone(i, 1e9)[1].error for i in range(6)]))  # So that three of them are not there.
+    each = [alone(i, rtol) for i in range(6)]
+    evaluations = [report.evaluations for _, report in each]
+    assert min(evaluations) < max(evaluations)
+    params, together = problem.train(GradientFlow(rtol=rtol), pilot)
+    assert together.evaluations == max(evaluations)
+    assert together.error == pytest.approx(max(report.error for _, report in each))
+    for (w, b), *own in zip(params, *(p for p, _ in each), strict=True):
+        for i, (w_own, b_own) in enumerate(own):
+            np.testing.assert_allclose(w[i], w_own[0], rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(b[i], b_own[0], rtol=1e-9, atol=1e-9)
 
 
 def test_of_two_pilots_the_one_that_needed_more_steps_decides():

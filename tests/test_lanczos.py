@@ -14,10 +14,10 @@ from rndlib.weights import Params, Role, draw
 def in_jax(net: MLP, params: Params, X: np.ndarray) -> float:
     import jax.numpy as jnp
 
-    from rndlib.backends.jax.linearise import arrays
+    from rndlib.backends.jax.linearise import transposed
     from rndlib.backends.jax.spectrum import largest_eigenvalue
 
-    return largest_eigenvalue(net, arrays(params), jnp.asarray(X))
+    return largest_eigenvalue(net, transposed(params), jnp.asarray(X))
 
 
 def in_torch(net: MLP, params: Params, X: np.ndarray) -> float:

@@ -25,6 +25,10 @@ V = RNG.normal(size=(N, HEADS))
 close = partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-12)
 
 
+def arrays(params) -> lin.Params:
+    return jax.tree.map(jnp.asarray, lin.transposed(params))
+
+
 class Case(NamedTuple):
     """A network, its parameters, its function on X and its Jacobian by automatic differentiation."""
 
@@ -43,7 +47,7 @@ def case(request) -> Case:
     @in_float64
     def build():
         params = body(draw(net, HEADS, depth, Role.MEMBER, range(1)), 0)
-        return Case(net, lin.arrays(params), np.asarray(forward(net, params, X)), jacobian(net, params, X))
+        return Case(net, arrays(params), np.asarray(forward(net, params, X)), jacobian(net, params, X))
 
     return build()
 
@@ -75,7 +79,7 @@ def test_pull_back(case):
 @in_float64
 def test_pull_back_of_several(heads, depth):
     net = MLP(3, width=16, depth=depth)
-    _, at = lin.linearise(net, lin.arrays(body(draw(net, heads, 0, Role.MEMBER, range(1)), 0)), jnp.asarray(X))
+    _, at = lin.linearise(net, arrays(body(draw(net, heads, 0, Role.MEMBER, range(1)), 0)), jnp.asarray(X))
     v = jnp.asarray(np.random.default_rng(8).normal(size=(2, len(X), heads)))
     each = lin.pull_back_each(net, at, v)
     for k in (0, 1):
@@ -88,7 +92,7 @@ def test_pull_back_of_several(heads, depth):
 def test_push_forward(case):
     _, at = lin.linearise(case.net, case.params, jnp.asarray(X))
     step = body(draw(case.net, HEADS, 5, Role.MEMBER, range(1)), 0)
-    forth = lin.push_forward(at, lin.scaled(case.net, lin.arrays(step)))
+    forth = lin.push_forward(at, lin.scaled(case.net, arrays(step)))
     close(forth.ravel(), case.J @ flat(step))
 
 
@@ -97,7 +101,7 @@ def test_body_tangent(case):
     directions = body(draw_directions(case.net, 6, range(1), None), 0)
     last = jax.tree.map(np.zeros_like, lin.in_numpy(case.params)[-1])
     psi = flat([*directions, last])
-    layers, along = (lin.scaled(case.net, part) for part in (case.params, lin.arrays(directions)))
+    layers, along = (lin.scaled(case.net, part) for part in (case.params, arrays(directions)))
     tangent = lin.body_tangent(case.net, layers, along, jnp.asarray(X))
     close(tangent.ravel(), case.J @ psi)
 

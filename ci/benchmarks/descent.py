@@ -6,13 +6,12 @@ networks' own tangent kernels allow; at a small size the networks themselves are
 
 from dataclasses import dataclass
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from benchmarks.peers import Peer
 from rndlib import MLP, backends, kernels
-from rndlib.backends.jax.linearise import arrays
+from rndlib.backends.jax.linearise import transposed
 from rndlib.backends.jax.precision import in_float64
 from rndlib.backends.jax.spectrum import largest_eigenvalue
 from rndlib.weights import Params
@@ -50,7 +49,7 @@ class Problem:
     @in_float64
     def rate(self) -> float:
         """The rate of descent: `RATE` of what the networks' own tangent kernels at the start allow."""
-        return RATE * 2 / largest_eigenvalue(self.net, arrays(self.start), jnp.asarray(self.X))
+        return RATE * 2 / largest_eigenvalue(self.net, transposed(self.start), self.X)
 
     def linear_steps(self) -> int:
         """Steps at `rate` until the linear model of half of the bodies is within `ACCURACY` of its limit.

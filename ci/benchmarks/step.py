@@ -148,9 +148,9 @@ def _steps(net: MLP, data: datasets.Regression, size: int, steps: int) -> Callab
     @in_float64
     def one(block: int) -> Any:
         params = draw(net, 1, 0, Role.MEMBER, range(block * size, (block + 1) * size))
-        state = linearise.arrays(params), jnp.zeros((size, len(data.X), 1))
+        state = linearise.transposed(params), np.zeros((size, len(data.X), 1))
         targets = jnp.asarray(np.tile(data.y[:, None], (size, 1, 1)))
-        arrays = state, jnp.asarray(data.X), targets, jnp.asarray(0.0), spectrum, times, np.asarray(steps)
+        arrays = state, jnp.asarray(data.X), targets, jnp.asarray(0.0), spectrum, times, np.full(size, steps)
         return jax.block_until_ready(_integrate(net, *arrays))
 
     return one

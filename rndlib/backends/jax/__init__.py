@@ -58,7 +58,7 @@ def tangent_kernels(
     parameters. In the limit of width they are kappa and Theta - kappa for i = j, and 0 otherwise (Proposition B.3).
     """
     n, heads = len(X), params[-1][0].shape[1]
-    grams, total = map(np.asarray, _tangent_kernels(net, jnp.asarray(X), linearise.arrays(params)))
+    grams, total = map(np.asarray, _tangent_kernels(net, X, linearise.transposed(params)))
     total = total.reshape(-1, n, heads, n, heads).transpose(0, 2, 4, 1, 3)
     last = np.eye(heads)[:, :, None, None] * grams[:, None, None]
     return last, total - last
@@ -90,16 +90,11 @@ def train(
     """
     y = np.swapaxes(targets, 1, 2)
     xi = np.zeros_like(y) if offsets is None else offsets
-    start = linearise.arrays(params)
+    start = linearise.transposed(params)
     if isinstance(solver, GradientDescent):
-        trained, report = gradient_descent(
-            net, solver, start, jnp.asarray(xi), jnp.asarray(X), jnp.asarray(y), noise_std
-        )
+        trained, report = gradient_descent(net, solver, start, xi, X, y, noise_std)
     else:
-        basis = Spectrum(*map(jnp.asarray, spectrum))
-        trained, report = gradient_flow(
-            net, solver, start, jnp.asarray(xi), jnp.asarray(X), jnp.asarray(y), noise_std, basis, pilot
-        )
+        trained, report = gradient_flow(net, solver, start, xi, X, y, noise_std, Spectrum(*spectrum), pilot)
     return linearise.in_numpy(trained), report
 
 
@@ -128,9 +123,8 @@ def train_in_batches(
     except ModuleNotFoundError as error:  # optax is needed for nothing else
         raise ImportError(f"StochasticGradient on JAX needs {error.name}: pip install 'rndlib[jax]'") from error
 
-    start, points = linearise.arrays(params), jnp.asarray(X)
-    y = jnp.asarray(np.swapaxes(targets, 1, 2))
-    bodies = block(net, solver, start, points, y, noise_std, partial(functions, net, dtype="float64"))
+    start, y = linearise.transposed(params), np.swapaxes(targets, 1, 2)
+    bodies = block(net, solver, start, X, y, noise_std, partial(functions, net, dtype="float64"))
     return descend(bodies, solver, draws, X, targets, tick)
 
 
@@ -140,9 +134,9 @@ def _in_chunks(net: MLP, X: np.ndarray, dtype: str, function, *trees) -> np.ndar
     size = max(1, min(n, CHUNK_BYTES // (np.dtype(dtype).itemsize * net.width)))
     count = -(-n // size)
     padded = np.concatenate([X, np.broadcast_to(X[-1:], (count * size - n, X.shape[1]))]).astype(dtype)
-    chunks = jnp.asarray(padded.reshape(count, size, -1))
-    values = function(net, chunks, *(linearise.arrays(tree, dtype) for tree in trees))  # (bodies, count, size, heads)
-    bodies, _, _, heads = values.shape
+    chunks = padded.reshape(count, size, -1)
+    values = function(net, chunks, *(linearise.transposed(tree, dtype) for tree in trees))
+    bodies, _, _, heads = values.shape  # between them, chunks and their points
     return np.swapaxes(np.asarray(values, np.float64).reshape(bodies, count * size, heads)[:, :n], 1, 2)
 
 

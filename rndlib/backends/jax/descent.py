@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from rndlib.backends.jax.linearise import Bodies, linearise, pull_back
 from rndlib.backends.jax.programs import program
@@ -39,9 +39,9 @@ def gradient_descent(
     net: MLP,
     solver: GradientDescent,
     params: Bodies,
-    offsets: Float[Array, "bodies n heads"],
-    X: Float[Array, "n d"],
-    targets: Float[Array, "bodies n heads"],
+    offsets: Float[np.ndarray, "bodies n heads"],
+    X: Float[np.ndarray, "n d"],
+    targets: Float[np.ndarray, "bodies n heads"],
     noise_std: float,
 ) -> tuple[Bodies, Report]:
     """The parameters of a block of bodies after `solver.steps` steps, each on its own targets.
@@ -52,6 +52,6 @@ def gradient_descent(
     DivergenceError: the training loss ended above where it began.
     """
     check_rate(solver, largest_eigenvalue(net, params, X) + noise_std**2, X.shape[0])
-    settings = map(jnp.asarray, (noise_std, solver.learning_rate, solver.steps))
+    settings = map(np.asarray, (noise_std, solver.learning_rate, solver.steps))
     params, residuals = _descend(net, params, offsets, X, targets, *settings)
     return params, report(solver, np.asarray(residuals))

@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from rndlib.backends.jax.linearise import Linear, kernel_matrix, kernel_product
+from rndlib.backends.jax.linearise import Given, Linear, kernel_matrix, kernel_product
 from rndlib.exponential import ITERATIONS, POLES, RESIDUES, SOLVE_RTOL, STARTS, dense
 
 
@@ -25,8 +25,8 @@ class Spectrum(NamedTuple):
     vectors: (N, N), eigenvectors in columns.
     """
 
-    values: Array
-    vectors: Array
+    values: Given
+    vectors: Given
 
 
 class _Iterate(NamedTuple):

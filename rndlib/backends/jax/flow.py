@@ -1,6 +1,6 @@
 """Gradient flow of a block of bodies in JAX: the compiled programs that `rndlib.flow` drives."""
 
-from functools import partial
+from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from rndlib import flow
 from rndlib.backends.jax.exponential import Spectrum, flow_integral
 from rndlib.backends.jax.linearise import (
     Bodies,
+    Given,
     Params,
     apply,
     linearise,
@@ -27,7 +28,7 @@ from rndlib.network import MLP
 from rndlib.pilots import Pilot
 from rndlib.solvers import GradientFlow, Report
 
-State = tuple[Bodies, Array]
+State = tuple[Bodies, Given]
 
 
 def _minus(a: Params, b: Params) -> Params:
@@ -35,12 +36,12 @@ def _minus(a: Params, b: Params) -> Params:
 
 
 @program(**WIDE)
-def _integrate(net, state, X, targets, noise_std, spectrum, times, count):
-    """`count` evaluations, each at its row of `times`; see `rndlib.flow.Block`."""
+def _integrate(net, state, X, targets, noise_std, spectrum, times, counts):
+    """So many evaluations of every body, each at its row of `times`; see `rndlib.flow.Block`."""
     noise = noise_std**2
 
     def one(body):
-        state, y = body
+        state, y, count = body
 
         def evaluate(i, carry):
             (params, offsets), here = carry
@@ -67,7 +68,7 @@ def _integrate(net, state, X, targets, noise_std, spectrum, times, count):
     # One body after the other: what it needs then stays in the cache, and none waits for another's solves. Nor must
     # eigenproblems be batched: jaxlib 0.10 hands those of a batch to the few threads that run the programs asking for
     # them, and two such programs at once wait for each other for good.
-    return lax.map(one, (state, targets))
+    return lax.map(one, (state, targets, counts))
 
 
 @program(**WIDE)
@@ -76,6 +77,14 @@ def _extrapolate(net, coarse, fine, probes):
     state = jax.tree.map(lambda a, b: b + (b - a) / 3, coarse, fine)
     extrapolated, plain = (lax.map(lambda p: apply(net, scaled(net, p), probes), params) for params, _ in (state, fine))
     return state, extrapolated, plain
+
+
+@program()
+def _join(net, marked, ours, theirs):
+    def choose(ours, theirs):
+        return jnp.where(marked.reshape(-1, *[1] * (ours.ndim - 1)), ours, theirs)
+
+    return jax.tree.map(choose, ours, theirs)
 
 
 @program(**WIDE)
@@ -89,34 +98,41 @@ def gradient_flow(
     net: MLP,
     solver: GradientFlow,
     params: Bodies,
-    offsets: Float[Array, "bodies n heads"],
-    X: Float[Array, "n d"],
-    targets: Float[Array, "bodies n heads"],
+    offsets: Float[np.ndarray, "bodies n heads"],
+    X: Float[np.ndarray, "n d"],
+    targets: Float[np.ndarray, "bodies n heads"],
     noise_std: float,
     spectrum: Spectrum,
     pilot: Pilot | None = None,
 ) -> tuple[Bodies, Report]:
     """The parameters of a block of bodies after gradient flow, each on its own targets; see `rndlib.flow`."""
-    noise = jnp.asarray(noise_std)
+    noise = np.asarray(noise_std)
 
     def residual(state: State) -> np.ndarray:
         return np.asarray(_residual(net, state, X, targets, noise))
 
-    def integrate(state: State, times: np.ndarray) -> State:
-        # Of one shape for every number of steps, so that all are one program.
-        padded = np.zeros((2 * flow.MOST_STEPS, 2))
-        padded[: len(times)] = times
-        return _integrate(net, state, X, targets, noise, spectrum, padded, np.asarray(len(times)))
+    def integrate(state: State, times: np.ndarray, going: np.ndarray) -> State:
+        rows = _padded(times.tobytes())
+        return _integrate(net, state, X, targets, noise, spectrum, rows, np.where(going, len(times), 0))
 
     def extrapolate(coarse: State, fine: State, probes: np.ndarray) -> tuple[State, np.ndarray, np.ndarray]:
         state, extrapolated, plain = _extrapolate(net, coarse, fine, probes)
         return state, np.asarray(extrapolated), np.asarray(plain)
 
+    def join(marked: np.ndarray, ours: State, theirs: State) -> State:
+        return _join(net, marked, ours, theirs)
+
     def largest() -> float:
         return largest_eigenvalue(net, params, X) + noise_std**2
 
-    block = flow.Block((params, offsets), largest, residual, integrate, extrapolate)
-    state, report = flow.gradient_flow(
-        block, solver, np.asarray(X), np.asarray(targets), np.asarray(spectrum.values), pilot
-    )
+    block = flow.Block((params, offsets), largest, residual, integrate, extrapolate, join)
+    state, report = flow.gradient_flow(block, solver, X, targets, np.asarray(spectrum.values), pilot)
     return state[0], report
+
+
+@lru_cache(maxsize=8)
+def _padded(times: bytes) -> Float[Array, "rows 2"]:
+    """Rows of times, of one shape for every number of steps, so that all are one program; most blocks share theirs."""
+    padded = np.zeros((2 * flow.MOST_STEPS, 2))
+    padded.ravel()[: len(times) // padded.itemsize] = np.frombuffer(times)
+    return jnp.asarray(padded)

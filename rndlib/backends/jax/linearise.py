@@ -20,8 +20,11 @@ from rndlib.network import MLP
 
 # Fan-in and fan-out differ from layer to layer: names with an underscore bind nothing. Weights are the transposes of
 # Eq. 1's, so that a layer is x w and its units lie side by side in memory.
+Given = np.ndarray | Array
+"""What a compiled program takes. It converts NumPy's arrays ten times as fast as `jnp.asarray` does."""
+
 Params = list[tuple[Float[Array, "_fan_in _fan_out"], Float[Array, "_fan_out"]]]
-Bodies = list[tuple[Float[Array, "bodies _fan_in _fan_out"], Float[Array, "bodies _fan_out"]]]
+Bodies = Sequence[tuple[Float[Given, "bodies _fan_in _fan_out"], Float[Given, "bodies _fan_out"]]]
 
 
 # Up to this fan-in a sum of outer products beats XLA's matrix product, whose inner loop is then too short.
@@ -45,16 +48,14 @@ class Linear(NamedTuple):
     grams: list[Array]
 
 
-def arrays(params: Sequence[tuple[np.ndarray, np.ndarray]], dtype: str = "float64") -> list[tuple[Array, Array]]:
+def transposed(
+    params: Sequence[tuple[np.ndarray, np.ndarray]], dtype: str = "float64"
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """Parameters or directions as the rest of the library has them, with or without bodies, for the functions below."""
-    # NumPy converts: for jax each shape would be a program to compile.
-    return [
-        (jnp.asarray(np.asarray(np.swapaxes(w, -1, -2), dtype, order="C")), jnp.asarray(np.asarray(b, dtype)))
-        for w, b in params
-    ]
+    return [(np.asarray(np.swapaxes(w, -1, -2), dtype, order="C"), np.asarray(b, dtype)) for w, b in params]
 
 
-def in_numpy(params: Sequence[tuple[Array, Array]]) -> list[tuple[np.ndarray, np.ndarray]]:
+def in_numpy(params: Sequence[tuple[Given, Given]]) -> list[tuple[np.ndarray, np.ndarray]]:
     """The other way round."""
     return [(np.swapaxes(np.asarray(w), -1, -2), np.asarray(b)) for w, b in params]
 

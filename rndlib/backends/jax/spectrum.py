@@ -3,16 +3,16 @@
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from rndlib import lanczos
-from rndlib.backends.jax.linearise import Bodies, kernel_matrix, kernel_product, linearise
+from rndlib.backends.jax.linearise import Bodies, Given, kernel_matrix, kernel_product, linearise
 from rndlib.backends.jax.programs import program
 from rndlib.exponential import DENSE_LIMIT
 from rndlib.network import MLP
 
 
-def largest_eigenvalue(net: MLP, params: Bodies, X: Float[Array, "n d"]) -> float:
+def largest_eigenvalue(net: MLP, params: Bodies, X: Float[Given, "n d"]) -> float:
     """lambda_max of Theta, the largest over the bodies.
 
     Where the matrix is too large to form it comes out a little too small (`rndlib.lanczos`); a rate that passes by

@@ -3,11 +3,10 @@
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from rndlib import stochastic
 from rndlib.backends.jax.linearise import Bodies, in_numpy, linearise, pull_back
@@ -25,17 +24,17 @@ def block(
     net: MLP,
     solver: StochasticGradient,
     params: Bodies,
-    X: Float[Array, "n d"],
-    targets: Float[Array, "bodies n heads"],
+    X: Float[np.ndarray, "n d"],
+    targets: Float[np.ndarray, "bodies n heads"],
     noise_std: float,
     functions,
 ) -> stochastic.Block[State]:
     """A block of bodies for `rndlib.stochastic`, each on its own targets."""
     rule = _EPOCHS[solver.optimizer]
-    pull = jnp.asarray(noise_std**2 / (len(X) - solver.held_out(len(X))))
+    pull = np.asarray(noise_std**2 / (len(X) - solver.held_out(len(X))))
 
     def epoch(state: State, batches: np.ndarray, rates: np.ndarray) -> State:
-        return rule(net, state, params, X, targets, jnp.asarray(batches), jnp.asarray(rates), pull)
+        return rule(net, state, params, X, targets, batches, rates, pull)
 
     start = params, jax.vmap(OPTIMIZERS[solver.optimizer].init)(params)
     return stochastic.Block(start, epoch, lambda state: in_numpy(state[0]), functions)

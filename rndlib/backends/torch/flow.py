@@ -34,11 +34,12 @@ def gradient_flow(
     def residual(state: State) -> np.ndarray:
         return norms(apply(net, state[0], X) + noise_std * state[1] - targets).cpu().numpy()
 
-    def integrate(state: State, times: np.ndarray) -> State:
-        params, offsets = _clone(state[0]), state[1].clone()
-        for base, xi, y in groups(net, params, offsets, targets):
-            _integrate(net, base, xi, X, y, noise_std, spectrum, times)
-        return params, offsets
+    def integrate(state: State, times: np.ndarray, going: np.ndarray) -> State:
+        marked = torch.tensor(np.flatnonzero(going), device=X.device)
+        params, offsets, y = tree_map(lambda whole: whole[marked], (*state, targets))
+        for base, xi, own in groups(net, params, offsets, y):
+            _integrate(net, base, xi, X, own, noise_std, spectrum, times)
+        return tree_map(lambda whole, part: whole.index_copy(0, marked, part), state, (params, offsets))
 
     def extrapolate(coarse: State, fine: State, probes: np.ndarray) -> tuple[State, np.ndarray, np.ndarray]:
         at = torch.tensor(probes, device=X.device)
@@ -46,10 +47,14 @@ def gradient_flow(
         extrapolated, plain = (apply(net, params, at).cpu().numpy() for params, _ in (state, fine))
         return state, extrapolated, plain
 
+    def join(marked: np.ndarray, ours: State, theirs: State) -> State:
+        which = torch.tensor(marked, device=X.device)
+        return tree_map(lambda a, b: torch.where(which.view(-1, *[1] * (a.dim() - 1)), a, b), ours, theirs)
+
     def largest() -> float:
         return largest_eigenvalue(net, params, X) + noise_std**2
 
-    block = flow.Block((params, offsets), largest, residual, integrate, extrapolate)
+    block = flow.Block((params, offsets), largest, residual, integrate, extrapolate, join)
     values = spectrum.values.cpu().numpy()
     state, report = flow.gradient_flow(block, solver, X.cpu().numpy(), targets.cpu().numpy(), values, pilot)
     return state[0], report
