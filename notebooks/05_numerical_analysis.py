@@ -103,7 +103,7 @@ ledger = Ledger()
 #
 # Functions are evaluated in single precision, which moves them by a few parts in a million, and the solver is allowed
 # a relative error of 2 %, of which it uses a fraction: held against solutions twenty times as accurate, variances moved
-# by 0.5 % at most, root mean square over test points, at any of these widths. The Monte-Carlo noise of a variance from
+# by 1.0 % at most, root mean square over test points, at any of these widths. The Monte-Carlo noise of a variance from
 # 512 heads is $\sqrt{2/512} = 6\,\%$. One narrow body with 512 heads bends so strongly on its way that the same
 # accuracy would cost more than all the rest, while its departure from the law is far larger. There 20 % is allowed.
 # From $n = 256$ on that moved variances by 2.5 % at most, on average over test points; at 64 by up to 5 %; at 32 by 1
