@@ -1,8 +1,9 @@
 """A notebook's verdicts without Jupyter: the cells that lead to them, run in this process.
 
-    python ci/ledgers.py NAME PROFILE REPEAT
+    python ci/ledgers.py NAME PROFILE REPEAT [CLAIM ...]
 
-prints them as JSON, beside the folder of the rndlib that was used.
+prints them as JSON, beside the folder of the rndlib that was used; where claims are named, those up to the first of
+them that fails.
 
 Cells tagged `figure`, and those tagged `beside` (what a notebook shows beside its claims), are left out. So programs
 that are compiled once serve every seed, and a variant planted in the library is seen by the notebook.
@@ -13,7 +14,7 @@ import io
 import json
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,10 @@ from rndlib.notebooks import Notebook
 SKIPPED = {"parameters", "figure", "beside"}
 
 
-def verdicts(notebook: Notebook, values: Mapping[str, Any]) -> list[Verdict]:
+def verdicts(notebook: Notebook, values: Mapping[str, Any], until: Collection[str] = ()) -> list[Verdict]:
     """Run the notebook's cells with these parameters and return what its ledger holds.
+
+    No cell is run after one in which a claim of `until` failed.
 
     Raises
     ------
@@ -38,17 +41,20 @@ def verdicts(notebook: Notebook, values: Mapping[str, Any]) -> list[Verdict]:
         for index, cell in enumerate(cells):
             if cell["cell_type"] == "code" and not SKIPPED & set(cell["metadata"].get("tags", [])):
                 exec(compile("".join(cell["source"]), f"{notebook.name}, cell {index}", "exec"), scope)
+                found = scope["ledger"].verdicts if "ledger" in scope else []
+                if any(verdict.id in until and not verdict.passed for verdict in found):
+                    break
     return scope["ledger"].verdicts
 
 
-def repeat(name: str, profile: str, number: int) -> list[Verdict]:
-    """The verdicts of one repeat of a notebook."""
+def repeat(name: str, profile: str, number: int, until: Collection[str] = ()) -> list[Verdict]:
+    """The verdicts of one repeat of a notebook, up to the first claim of `until` that fails."""
     notebook = notebooks.find(name)
-    return verdicts(notebook, notebook.repeated(notebook.settings(profile, []), number))
+    return verdicts(notebook, notebook.repeated(notebook.settings(profile, []), number), until)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
-        sys.exit("usage: python ci/ledgers.py NAME PROFILE REPEAT")
-    found = repeat(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    if len(sys.argv) < 4:
+        sys.exit("usage: python ci/ledgers.py NAME PROFILE REPEAT [CLAIM ...]")
+    found = repeat(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:])
     print(json.dumps([str(Path(notebooks.__file__).parent), [asdict(verdict) for verdict in found]]))

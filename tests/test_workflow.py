@@ -29,9 +29,10 @@ def place(tmp_path):
     return small.project(tmp_path)
 
 
-def grid(place, **run):
-    """A grid of one run, as `grid.yaml`."""
-    (place / "grid.yaml").write_text(json.dumps({"runs": [{"notebook": "01", **run}]}), encoding="utf-8")
+def grid(place, *others, **run):
+    """A grid of a run, and of others, as `grid.yaml`."""
+    runs = [{"notebook": "01", **each} for each in (run, *others)]
+    (place / "grid.yaml").write_text(json.dumps({"runs": runs}), encoding="utf-8")
 
 
 def words(*options, kernels=False):
@@ -99,7 +100,8 @@ def test_a_cell_that_fails_is_run_again_and_one_whose_verdict_does_is_not(place)
 @snakemake
 def test_a_cell_that_fails_leaves_the_record_that_a_batch_leaves(place):
     """But for the session, of which a workflow has none, and for times; and only until there is a result."""
-    grid(place, list=[{"mode": "raise"}, {"mode": "die"}, {"mode": "hang"}, {"width": 2}], timeout=20)
+    hang = {"list": [{"mode": "hang"}], "timeout": 12}
+    grid(place, hang, list=[{"mode": "raise"}, {"mode": "die"}, {"width": 2}])
     assert small.call(place, "batch", "grid.yaml", "--results", "local", kernels=True)[0] == 1
     (place / "child").unlink()
     assert flow(place, "--keep-going", kernels=True)[0] == 1
