@@ -8,8 +8,11 @@ BIN = .venv/bin
 LONGEST = $(foreach number,05 06 03 04 00,$(filter $(number)_%,$(NOTEBOOKS)))
 SEVERAL = $(BIN)/python ci/several.py --jobs $(JOBS) $(LONGEST) $(filter-out $(LONGEST),$(NOTEBOOKS))
 
-.PHONY: reproduce store calibrate seeds bench site test lint units tools notebooks newest environment environments \
-  .venv-newest .venv-workflow
+# Python keeps the modules that it compiles even where it is told not to, as in many images: hundreds of processes here
+# import the same ones, and the set-up has compiled none.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: reproduce store calibrate seeds bench site test lint units tools notebooks newest environment environments
 
 # Every notebook runs, whatever the one before it said; the exit code is 0 only if all ran and every claim holds.
 reproduce: environment
@@ -75,8 +78,5 @@ newest:
 environment:
 	@ci/bootstrap .venv
 
-environments: environment
-	@$(MAKE) --no-print-directory --jobs 2 .venv-newest .venv-workflow
-
-.venv-newest .venv-workflow:
-	@ci/bootstrap $@
+environments:
+	@ci/bootstrap .venv .venv-newest .venv-workflow

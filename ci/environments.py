@@ -2,7 +2,8 @@
 
 An environment carries a stamp, written last, of everything that decides its content: the pins, the packages that
 pyproject.toml asks for, the Python and the place. One whose stamp still matches is left alone; any other (another
-Python, changed pins, an interrupted set-up) is made anew. Called by ci/bootstrap, with the standard library only.
+Python, changed pins, an interrupted set-up) is made anew. Several are set up at the
+same time, as pip waits for half of it. Called by ci/bootstrap, with the standard library only.
 """
 
 import hashlib
@@ -13,10 +14,13 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PINS = ROOT / "ci" / "pins.txt"
+# The interpreter underneath, since the one that runs this may be a link in an environment that is cleared.
+PYTHON = Path(sys.executable).resolve()
 # Snakemake has one of its own, as it needs versions of packages that the others do not have.
 EXTRAS = {".venv": "dev", ".venv-newest": "figures,jax,test", ".venv-workflow": "workflow"}
 
@@ -68,22 +72,21 @@ def stamp(environment: str) -> str:
 def set_up(environment: str) -> None:
     """Make `environment` anew: its packages, rndlib itself from this checkout, and the stamp.
 
-    `.venv` also keeps the wheels of the library's own dependencies, with which a test installs rndlib into an empty
-    environment without asking a registry.
+    Modules are compiled when they are first imported: most of the 20,000 never are, and pip would compile them one by
+    one. `.venv` also keeps the wheels of the library's own dependencies, with which a test installs rndlib into an
+    empty environment without asking a registry.
     """
     place = ROOT / environment
-    version = ".".join(map(str, sys.version_info[:2]))
-    print(f"{environment}: installing the pinned packages for Python {version}; this takes some minutes", flush=True)
-    # The interpreter underneath, since the one that runs this may be a link in the environment that is cleared.
-    run([str(Path(sys.executable).resolve()), "-m", "venv", "--clear", str(place)])
+    run([str(PYTHON), "-m", "venv", "--clear", str(place)])
     constraints = place / "pins.txt"
     constraints.write_text("".join(f"{name}=={pin}\n" for name, pin in pins(environment).items()), encoding="utf-8")
     pip = [str(place / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet", "--quiet"]
     constrained = ["--constraint", str(constraints)]
+    install = [*pip, "install", "--no-compile", *constrained]
     # What builds rndlib, and what builds those that come as source, first, and no build isolation: an isolated build
     # would take whichever version is newest.
-    run([*pip, "install", *constrained, "flit_core", "setuptools"])
-    run([*pip, "install", *constrained, "--no-build-isolation", "--editable", f".[{EXTRAS[environment]}]"])
+    run([*install, "flit_core", "setuptools"])
+    run([*install, "--no-build-isolation", "--editable", f".[{EXTRAS[environment]}]"])
     run([*pip, "check"])
     if environment == ".venv":
         core = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
@@ -129,12 +132,20 @@ def up_to_date(environment: str) -> bool:
     return written.is_file() and written.read_text(encoding="utf-8") == stamp(environment)
 
 
+def set_up_where_needed(environments: list[str]) -> None:
+    """Set up those that are not up to date, at the same time; what one fails with is raised when all have ended."""
+    needed = [environment for environment in environments if not up_to_date(environment)]
+    if ".venv" in needed:
+        check_space()
+    python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+    for environment in needed:
+        print(f"{environment}: installing the pinned packages for {python}; this takes some minutes", flush=True)
+    with ThreadPoolExecutor(max(1, len(needed))) as pool:
+        list(pool.map(set_up, needed))
+
+
 if __name__ == "__main__":
     try:
-        for name in sys.argv[1:]:
-            if not up_to_date(name):
-                if name == ".venv":
-                    check_space()
-                set_up(name)
+        set_up_where_needed(sys.argv[1:])
     except KeyboardInterrupt:
         sys.exit("\nset-up interrupted; the next call starts anew")

@@ -3,6 +3,8 @@
 import shutil
 import subprocess
 import sys
+import threading
+import time
 import tomllib
 from importlib.metadata import distributions
 from pathlib import Path
@@ -121,6 +123,23 @@ def test_changed_pins_or_packages_are_installed_and_other_settings_are_not(prete
     assert environments.up_to_date(".venv")
     environments.PINS.write_text("jax==1.1\n# newest: jax==2.0\n", encoding="utf-8")
     assert not environments.up_to_date(".venv")
+
+
+def test_environments_are_set_up_at_the_same_time_and_all_end_before_a_failure_is_told(pretended, monkeypatch):
+    both, ended = threading.Barrier(2), []
+
+    def set_up(environment):
+        both.wait(timeout=60)  # One after the other would never pass here.
+        if environment == ".venv-newest":
+            sys.exit("set-up stopped: no")
+        time.sleep(0.1)
+        ended.append(environment)
+
+    environments.set_up(".venv")
+    monkeypatch.setattr(environments, "set_up", set_up)
+    with pytest.raises(SystemExit, match="set-up stopped: no"):
+        environments.set_up_where_needed([".venv", ".venv-newest", ".venv-workflow"])
+    assert ended == [".venv-workflow"]
 
 
 def bootstrap(tmp_path, **environment):
