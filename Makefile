@@ -54,14 +54,14 @@ lint:
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-# With one thread for PyTorch: its threads spin where they wait for each other, and beside another part that took five
-# times as long.
+# With one thread for PyTorch and BLAS: their threads spin where they wait for each other, and beside another part
+# PyTorch's took five times as long.
 units:
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m "not tools and not newest"
 
 # Of the command line, the packaging, the notebooks and the site.
 tools:
-	$(BIN)/pytest -m "tools and not newest"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m "tools and not newest"
 
 notebooks:
 	@rm -rf results/.again
@@ -69,10 +69,10 @@ notebooks:
 	  $(BIN)/pytest --nbval --nbval-current-env notebooks/$$0.ipynb'
 	$(BIN)/python ci/moved.py results/.again
 
-# Left out are tests that need NumPy and SciPy alone, of which both environments have the same, and those of what lies
-# above the estimators.
+# Left out are tests that need NumPy and SciPy alone, of which both environments have the same, those of what lies above
+# the estimators, and sweeps.
 newest:
-	.venv-newest/bin/pytest -m "not tools and not neural_tangents and not torch" \
+	OMP_NUM_THREADS=1 .venv-newest/bin/pytest -m "not tools and not neural_tangents and not torch and not sweep" \
 	  $(patsubst %,--ignore-glob='tests/test_%.py',datasets dynamics figures* kernels laws practice* series sklearn statistics*)
 
 environment:
