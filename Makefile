@@ -54,14 +54,16 @@ lint:
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-# With one thread for PyTorch and BLAS: their threads spin where they wait for each other, and beside another part
-# PyTorch's took five times as long.
+# PyTorch and BLAS have one thread: theirs spin where they wait for each other, and beside another part PyTorch took five
+# times as long.
+units tools newest: export OMP_NUM_THREADS = 1
+
 units:
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m "not tools and not newest"
+	$(BIN)/pytest -m "not tools and not newest"
 
 # Of the command line, the packaging, the notebooks and the site.
 tools:
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m "tools and not newest"
+	$(BIN)/pytest -m "tools and not newest"
 
 notebooks:
 	@rm -rf results/.again
@@ -72,7 +74,7 @@ notebooks:
 # Left out are tests that need NumPy and SciPy alone, of which both environments have the same, those of what lies above
 # the estimators, and sweeps.
 newest:
-	OMP_NUM_THREADS=1 .venv-newest/bin/pytest -m "not tools and not neural_tangents and not torch and not sweep" \
+	.venv-newest/bin/pytest -m "not tools and not neural_tangents and not torch and not sweep" \
 	  $(patsubst %,--ignore-glob='tests/test_%.py',datasets dynamics figures* kernels laws practice* series sklearn statistics*)
 
 environment:

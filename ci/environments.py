@@ -2,8 +2,8 @@
 
 An environment carries a stamp, written last, of everything that decides its content: the pins, the packages that
 pyproject.toml asks for, the Python and the place. One whose stamp still matches is left alone; any other (another
-Python, changed pins, an interrupted set-up) is made anew. Several are set up at the
-same time, as pip waits for half of it. Called by ci/bootstrap, with the standard library only.
+Python, changed pins, an interrupted set-up) is made anew. Several are set up
+at the same time, as pip waits for half of it. Called by ci/bootstrap, with the standard library only.
 """
 
 import hashlib
@@ -140,7 +140,7 @@ def set_up_where_needed(environments: list[str]) -> None:
     python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     for environment in needed:
         print(f"{environment}: installing the pinned packages for {python}; this takes some minutes", flush=True)
-    with ThreadPoolExecutor(max(1, len(needed))) as pool:
+    with ThreadPoolExecutor() as pool:
         list(pool.map(set_up, needed))
 
 

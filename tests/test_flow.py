@@ -182,7 +182,7 @@ def test_the_accuracy_asked_for_by_all_that_follow_a_pilot(width, time):
         model = DeepEnsemble(MLP(3, width=width), members=200, seed=1, solver=GradientFlow(time, rtol)).fit(X, y)
         return model.functions(x_test)[:, None], model.report
 
-    fine, _ = fit(1e-4)
+    fine, _ = fit(1e-4)  # What is left of it is at most a twentieth of the finest accuracy below.
     for rtol in (1e-1, 1e-2, 1e-3):
         trained, report = fit(rtol)
         assert worst(trained, fine) <= rtol

@@ -21,8 +21,7 @@ def inner(returned):
     return twice
 
 
-@pytest.mark.parametrize("again", [0, 1])
-def test_an_inner_function_is_checked_whenever_it_is_made(again):
+def test_an_inner_function_is_checked_whenever_it_is_made():
     one, two = np.ones(1), np.ones(2)
     np.testing.assert_array_equal(inner(Float[np.ndarray, "n"])(two, two), [2, 2])
     with pytest.raises(jaxtyping.TypeCheckError, match="twice"):
