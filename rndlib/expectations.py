@@ -25,23 +25,31 @@ from rndlib.activations import Activation
 _COLLINEAR = 16 * np.finfo(float).eps
 
 Tile = Float[np.ndarray, "rows cols"]
+Side = Float[np.ndarray, "#rows #cols"]
 
 
-def expectations(
-    activation: Activation, q1: Float[np.ndarray, "#rows #cols"], q2: Float[np.ndarray, "#rows #cols"], c: Tile
-) -> tuple[Tile, Tile]:
+def expectations(activation: Activation, q1: Side, q2: Side, c: Tile) -> tuple[Tile, Tile]:
     """E[phi(u) phi(v)] and E[phi'(u) phi'(v)] for variances `q1`, `q2` (broadcast against `c`) and covariances `c`."""
-    noise, weight = activation.mixture()
     scale = q1 * q2
     det = scale - c**2
     det[det <= _COLLINEAR * scale] = 0
-    if not noise.any():
+    if not activation.mixture()[0].any():
         return _unsmoothed_ramp(c, det)
+    value, slope = continued(activation, q1, q2, c, det)
+    return (value, slope) if activation.family == "sign" else (value + c / 4, slope + 0.25)
 
+
+def continued(activation: Activation, q1: Side, q2: Side, c: Tile, det: Tile) -> tuple[Tile, Tile]:
+    """The expectations of a mixture with noise, those of a ramp less c / 4 and 1 / 4, given `det` = q q' - c^2.
+
+    They go on where no two variables have such a covariance, to c^2 < (q + a)(q' + a) with a the smallest noise.
+    """
+    noise, weight = activation.mixture()
     # One a at a time, all b stacked along the first axis: few calls on arrays that stay in cache, and the sum over
     # b is a matrix product.
     b = noise[:, None, None]
-    angle, inverse, inverse_share, inverse_cubed = (np.zeros(c.size) for _ in range(4))
+    sums = np.zeros((4, c.size))
+    angle, inverse, inverse_share, inverse_cubed = sums
     share2 = b / (q2 + b)
     for a, weight_a in zip(noise, weight, strict=True):
         ab_weight = weight_a * weight
@@ -60,11 +68,8 @@ def expectations(
             inverse_share += (summed.reshape(c.shape) * (a / (q1 + a))).ravel()
     if activation.family == "sign":
         return 2 / np.pi * angle.reshape(c.shape), 2 / np.pi * inverse.reshape(c.shape)
-    angle, inverse, inverse_share, inverse_cubed = (
-        sums.reshape(c.shape) / (2 * np.pi) for sums in (angle, inverse, inverse_share, inverse_cubed)
-    )
-    P = 0.25 + angle
-    return c * P + det * inverse + c**2 * inverse_share, P + c * (inverse_share + inverse_cubed)
+    angle, inverse, inverse_share, inverse_cubed = sums.reshape(4, *c.shape) / (2 * np.pi)
+    return c * angle + det * inverse + c**2 * inverse_share, angle + c * (inverse_share + inverse_cubed)
 
 
 def _unsmoothed_ramp(c: Tile, det: Tile) -> tuple[Tile, Tile]:

@@ -32,20 +32,16 @@ from rndlib import checks
 from rndlib.activations import ACTIVATIONS
 from rndlib.blocks import parallel
 from rndlib.expectations import expectations
+from rndlib.interpolants import interpolant
 from rndlib.network import MLP
-from rndlib.series import has_series, series
 
 # Entries computed together, times terms of the mixture: an array of so many numbers fits a core's L2 cache. Not fewer,
 # as threads that call NumPy for short arrays wait for Python's lock more than they compute.
 _TILE = 65536
-# By series, which keeps five arrays at hand.
-_SERIES_TILE = 32768
+# Where it is interpolated; and the rows of such a tile, which share their polynomials.
+_INTERPOLATED, _HIGH = 32768, 64
 # NumPy is slow along a last axis shorter than this.
 _SHORT = 64
-# For fewer entries than this, a series' coefficients cost what it saves.
-_MANY = 16384
-# A tile of a large matrix is so wide: wider ones mix points of different sizes, which take different numbers of terms.
-_WIDE = 512
 
 Points = Float[np.ndarray, "n d"]
 Matrix = Float[np.ndarray, "n1 n2"]
@@ -54,7 +50,7 @@ Tile = Float[np.ndarray, "rows cols"]
 Side = Float[np.ndarray, "#rows #cols"]
 Sides = Float[np.ndarray, "depth #rows #cols"]
 Vector = Float[np.ndarray, " n"]
-Cheap = Callable[[Tile], tuple[Tile, Tile] | None]
+Cheap = Callable[[Tile], tuple[Tile, Tile]]
 
 
 @dataclass(frozen=True)
@@ -80,7 +76,7 @@ def kernel(net: MLP, X1: ArrayLike, X2: ArrayLike | None = None) -> Kernel:
     """Kernels between the rows of `X1` `(N1, in_dim)` and of `X2` `(N2, in_dim)`; of `X1` with itself without `X2`.
 
     Without `X2` the matrices are exactly symmetric and their diagonals are those of `diagonal`, bit for bit.
-    Beyond the three results, memory stays within some megabytes and, with silu and tanh, 3 kB a point and layer; or a
+    Beyond the three results, memory stays within some megabytes and, with silu and tanh, 1 kB a point and layer; or a
     copy of them where N2 < 64.
 
     Raises
@@ -156,32 +152,35 @@ def _matrices(
     symmetric: bool = False,
 ) -> list[Matrix]:
     """The three kernels, tile by tile; where `symmetric`, X2 is X1, and what lies below the diagonal is mirrored."""
-    nngp = _first_layer(net, X1 @ X2.T)
-    parts = [nngp, np.empty_like(nngp), np.empty_like(nngp)]
+    shape = len(X1), len(X2)
+    parts = [np.empty(shape) for _ in range(3)]
     activation = ACTIVATIONS[net.activation]
-    order, layers = None, []
-    if min(nngp.shape) >= _SHORT and nngp.size >= _MANY and has_series(activation):
-        # Small points come with small ones, whose series have few terms. The order is the same in every layer.
-        order = np.argsort(q1[0]), np.argsort(q2[0])
-        q1, q2 = q1[:, order[0]], q2[:, order[1]]
-        layers = [series(activation, q1[l], q2[l]) for l in range(net.depth - 1)]
-    entries = _SERIES_TILE if order else _tile(net)
-    width = min(_WIDE if order else entries, nngp.shape[1])
+    # Beyond half the entries, nodes cost what they save; of a symmetric matrix half the entries are wanted.
+    most = shape[0] * shape[1] // (4 if symmetric else 2)
+    layers = [interpolant(activation, q1[l], q2[l], most) for l in range(net.depth - 1)]
+    cheaper = any(layer is not None for layer in layers)
+    # Points of small variance need fewer powers when they are by themselves: in every layer, as a layer's variances
+    # grow with those of the one before.
+    order = np.argsort(q1[0]) if cheaper and not symmetric else None
+    entries = _INTERPOLATED if cheaper else _tile(net)
+    width = min(entries // (min(_HIGH, shape[0]) if cheaper else 1), shape[1])
 
-    def fill(rows: slice) -> None:
-        for cols in _pieces(nngp.shape[1], width, start=rows.start if symmetric else 0):
-            tile = np.ix_(order[0][rows], order[1][cols]) if order else (rows, cols)
-            cheap = [partial(layer.expectations, rows, cols) for layer in layers]
-            values = _recursion(net, nngp[tile], q1[:, rows, None], q2[:, None, cols], cheap)
+    def fill(piece: slice) -> None:
+        rows = piece if order is None else order[piece]
+        strips = [layer and layer.strip(rows) for layer in layers]
+        for cols in _pieces(shape[1], width, start=piece.start if symmetric else 0):
+            cheap = [strip and partial(strip.expectations, cols) for strip in strips]
+            first = _first_layer(net, X1[rows] @ X2[cols].T)
+            values = _recursion(net, first, q1[:, rows, None], q2[:, None, cols], cheap)
             for part, value in zip(parts, values, strict=True):
-                if symmetric and cols.start == rows.start:
+                if symmetric and cols.start == piece.start:
                     square = value[:, : len(value)]
                     square[:] = np.triu(square) + np.triu(square, 1).T
-                part[tile] = value
+                part[rows, cols] = value
                 if symmetric:
-                    part.T[tile] = value
+                    part.T[rows, cols] = value
 
-    parallel(fill, _pieces(nngp.shape[0], entries // width))
+    parallel(fill, _pieces(shape[0], entries // width))
     return parts
 
 
@@ -212,14 +211,15 @@ def _first_layer(net: MLP, products: Float[np.ndarray, "*points"]) -> Float[np.n
 def _next_layer(net: MLP, q1: Side, q2: Side, kappa: Tile, cheap: Cheap | None = None) -> tuple[Tile, Tile]:
     """kappa^l and kdot^l from kappa^{l-1}: `q1`, `q2` its variances, of shapes that broadcast against it.
 
-    `cheap` is another way to the expectations, for some of the cases.
+    `cheap` is another way to the expectations.
     """
-    found = cheap(kappa) if cheap else None
-    value, slope = found or expectations(ACTIVATIONS[net.activation], q1, q2, kappa)
+    value, slope = cheap(kappa) if cheap else expectations(ACTIVATIONS[net.activation], q1, q2, kappa)
     return net.sigma_w**2 * value + net.sigma_b**2, net.sigma_w**2 * slope
 
 
-def _recursion(net: MLP, kappa: Tile, q1: Sides, q2: Sides, cheap: Sequence[Cheap] = ()) -> tuple[Tile, Tile, Tile]:
+def _recursion(
+    net: MLP, kappa: Tile, q1: Sides, q2: Sides, cheap: Sequence[Cheap | None] = ()
+) -> tuple[Tile, Tile, Tile]:
     """kappa^L, Theta^L and the latter's share below the last layer, from kappa^1 and both sides' variances."""
     theta, body = kappa, np.zeros_like(kappa)
     for layer in range(net.depth - 1):

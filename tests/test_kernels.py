@@ -266,7 +266,9 @@ def test_odd_activations_without_bias_are_odd(depth, name, seed):
     np.testing.assert_allclose(flipped, -k, rtol=0, atol=rounding(net, X1, X2))
 
 
-@pytest.mark.parametrize("shape", [(1, 5000), (5000, 1), (70, 90), (90, 70), (90, 63), (70, 1100), (3, 9001)])
+@pytest.mark.parametrize(
+    "shape", [(1, 5000), (5000, 1), (70, 90), (90, 70), (90, 63), (70, 1100), (300, 400), (3, 9001)]
+)
 @pytest.mark.parametrize("name", ["gelu", "silu", "tanh"])
 def test_tiles_join_up(name, shape):
     """Sizes across several tiles, against rows and columns picked out one by one; zero and huge points among them."""
