@@ -3,6 +3,7 @@
 import json
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import bench
@@ -30,6 +31,23 @@ def test_a_call_that_sleeps_takes_its_time_and_no_core():
     (found,) = timing.side_by_side({"sleep": lambda: time.sleep(0.05)}, repeats=3).values()
     assert found.spread.low >= 0.05
     assert found.cores < 0.5
+
+
+@pytest.mark.parametrize(("busy", "waits"), [(0, 1), (3, 4), (10**6, 100)])
+def test_a_call_begins_when_the_process_is_idle(busy, waits, monkeypatch):
+    """During the first waits all of a core is used; what never rests is waited for no longer than a second."""
+    naps = []
+
+    def sleep(seconds):
+        naps.append(seconds)
+        if len(naps) <= busy:
+            clock.now += seconds
+
+    clock = SimpleNamespace(now=0.0, sleep=sleep, process_time=lambda: clock.now, perf_counter=time.perf_counter)
+    monkeypatch.setattr(timing, "time", clock)
+    timing.once(lambda: None)
+    assert len(naps) == waits
+    assert sum(naps) <= 1.001
 
 
 def test_ratios_are_those_within_a_repeat():

@@ -3,6 +3,9 @@
 Every repeat goes through all calls, and each repeat starts at another one. A time is the median over the repeats with
 its quartiles. A ratio is the median of the ratios within each repeat, between the least and the greatest of them: an
 interval that holds the true median with probability 1 - 2^(1 - repeats), whatever the distribution.
+
+Every call begins when this process is idle: what the one before leaves running, like a thread of XLA's that returns
+gigabytes to the system or BLAS's that spin for a tenth of a second, would hold up the next.
 """
 
 import time
@@ -79,6 +82,16 @@ def once(call: Callable[[], object]) -> float:
 
 
 def _timed(call: Callable[[], object]) -> tuple[float, float]:
+    _settle()
     wall, cpu = time.perf_counter(), time.process_time()
     call()
     return time.perf_counter() - wall, time.process_time() - cpu
+
+
+def _settle() -> None:
+    """Wait, a second at most, until all threads of this process together use less than a tenth of a core."""
+    for _ in range(100):
+        before = time.process_time()
+        time.sleep(0.01)
+        if time.process_time() - before < 0.001:
+            return
