@@ -117,7 +117,8 @@ def arguments(words: Sequence[str]) -> tuple[list[str], Asked]:
 def main(words: Sequence[str]) -> None:
     """Measure, print and store the sections that are asked for."""
     names, asked = arguments(words)
-    checkout = provenance.checkout(ROOT)  # before a stored table changes it
+    # Of no section's numbers is the table of the others a part.
+    checkout = provenance.checkout(ROOT, f"notebooks/{costs.FILE}")
     record = ROOT / "results" / "bench.jsonl"
     place = ROOT / "results" / "bench-quick.json" if asked.quick else ROOT / "notebooks" / costs.FILE
     for name in names:

@@ -34,12 +34,16 @@ def code() -> str:
     return digest.hexdigest()
 
 
-def checkout(place: Path) -> dict[str, Any] | None:
-    """The git commit that `place` is in, and whether anything differs from it; None outside of a checkout."""
+def checkout(place: Path, *apart: str) -> dict[str, Any] | None:
+    """The git commit that `place` is in, and whether anything differs from it; None outside of a checkout.
+
+    apart: files whose difference does not count, by their paths from `place`.
+    """
     commit = _output("git", "-C", str(place), "rev-parse", "HEAD")
     if not commit:
         return None
-    return {"commit": commit, "changed": _output("git", "-C", str(place), "status", "--porcelain") != ""}
+    others = [f":(exclude){path}" for path in apart]
+    return {"commit": commit, "changed": _output("git", "-C", str(place), "status", "--porcelain", ":/", *others) != ""}
 
 
 def hardware() -> dict[str, Any]:

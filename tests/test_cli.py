@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rndlib import runs, sums
+from rndlib import provenance, runs, sums
 from rndlib.claims import CLAIMS, NO_CLAIMS
 
 pytestmark = pytest.mark.tools
@@ -187,17 +187,31 @@ def test_a_run_whose_claim_fails_is_kept_and_exits_with_1(project):
     assert leftovers(project) == ["01_judge"]
 
 
-def test_a_run_records_the_commit(project):
+def committed(project) -> str:
+    """The commit that everything in the folder but its results is now in."""
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
     (project / ".gitignore").write_text("results\n")
     for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "m"]):
         subprocess.run([*git, *command], cwd=project, check=True)
-    commit = subprocess.run([*git, "rev-parse", "HEAD"], cwd=project, check=True, capture_output=True, text=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], cwd=project, check=True, capture_output=True, text=True)
+    return head.stdout.strip()
+
+
+def test_what_is_set_apart_does_not_change_a_checkout(project):
+    commit = committed(project)
+    (project / "notebooks" / "bench.json").write_text("{}")
+    for apart, changed in {(): True, ("notebooks/bench.json",): False, ("bench.json",): True}.items():
+        assert provenance.checkout(project, *apart) == {"commit": commit, "changed": changed}
+    (project / "notebooks" / "profiles.toml").write_text("")
+    found = provenance.checkout(project, "notebooks/bench.json")
+    assert found is not None
+    assert found["changed"]
+
+
+def test_a_run_records_the_commit(project):
+    commit = committed(project)
     call(project, "run", "01")
-    assert runs.read(project / "results" / "01_judge").run.checkout == {
-        "commit": commit.stdout.strip(),
-        "changed": False,
-    }
+    assert runs.read(project / "results" / "01_judge").run.checkout == {"commit": commit, "changed": False}
     (project / "notebooks" / "profiles.toml").write_text("")
     call(project, "run", "01")
     changed = runs.read(project / "results" / "01_judge").run.checkout
