@@ -10,7 +10,8 @@ s' = q' + a let u = c / sqrt(s s') and y = sqrt(1 - u^2). Then these are even in
 and analytic in each of sqrt s, sqrt s' and y while its real part is positive and the others are positive numbers. For
 with noises a + b and a + b' the closed form is made of powers of s + b and s' + b', which vanish for negative s or s'
 only, and of D = s s' y^2 + s b' + s' b + b b', which for such s, s' and y is never a negative number, by its root and
-by arctan(c / sqrt D), where c^2 + D = (s + b)(s' + b'). `rndlib.interpolation` says how many nodes each variable needs.
+by arctan(c / sqrt D), where c^2 + D = (s + b)(s' + b'). `rndlib.interpolation` says how many nodes each variable needs;
+that they grow towards an edge, as 1 / y at most, and as powers far away, costs a factor.
 """
 
 from dataclasses import dataclass

@@ -14,7 +14,8 @@ Against two-dimensional quadrature, relative to the largest entry, for sigma_w u
 nearly repeated and opposite points among the rest (tests/test_kernels.py), the error stays below
 
     erf, gelu    1e-11    closed forms
-    silu, tanh   1e-10    a quadrature rule of ten nodes: at most 1e-11 of its scale in either expectation
+    silu, tanh   1e-10    a quadrature rule of ten nodes: at most 1e-11 of its scale in either expectation; between
+                          many points interpolated to some 1e-14 (`rndlib.interpolants`)
     relu         3e-8     closed form; below 1e-12 but for points at an angle of less than 1e-3 to each other, or to
                           each other's opposites: float64 knows an angle from scalar products to about 1e-15 over
                           itself, and one below 6e-8 not at all (such points count as collinear)
