@@ -271,6 +271,17 @@ def test_a_step_has_no_more_operations_than_the_compiler_counts():
     assert counted - 40 * 256 * n < step.operations(256, n, 3) < counted
 
 
+def test_steps_by_hand_are_those_of_the_library():
+    import jax
+    from benchmarks import step
+
+    net, data = MLP(3, width=16), datasets.toy(seed=0, n_test=1)
+    (by_library, _), other = step.by_library(net, data, 2, 5)(1), step.alone(net, data, 4)(3)
+    for ours, hand, fewer in zip(*map(jax.tree.leaves, (by_library, step.alone(net, data, 5)(3), other)), strict=True):
+        np.testing.assert_allclose(hand, ours[1], rtol=1e-10, atol=1e-10)
+        assert np.abs(fewer - ours[1]).max() > 1e-4
+
+
 def test_the_floor_has_a_rate_for_each_precision_and_a_bound_for_each_task(monkeypatch):
     from benchmarks import floor, rates
 
@@ -280,7 +291,7 @@ def test_the_floor_has_a_rate_for_each_precision_and_a_bound_for_each_task(monke
         monkeypatch.setattr(rates, name, value)
     rows = [row for case in floor.SECTION.cases(Asked(quick=True, widths=(16,))) for row in case.rows()]
     assert [row.get("unit") for row in rows[:4]] == ["Gflop/s", "10^9 values/s"] * 2
-    assert len(rows) == 4 + 2 + 7
+    assert len(rows) == 4 + 2 + 8
     times = {row["task"]: getattr(row["seconds"], "median", row["seconds"]) for row in rows[6:]}
     for row in rows[4:]:
         assert "bound" not in row or row["share"] == row["bound"] / getattr(row["seconds"], "median", row["seconds"])

@@ -10,7 +10,7 @@ from jax import lax
 from scipy.linalg import get_blas_funcs
 from threadpoolctl import threadpool_limits
 
-from benchmarks import rates
+from benchmarks import by_hand, rates
 from benchmarks.timing import side_by_side
 from rndlib import MLP, cores, datasets, kernels
 from rndlib.backends.jax import linearise
@@ -30,10 +30,13 @@ NOTE = (
     "its parameters and the midpoint of the next step. Rows with *of it* are parts of it by themselves, as XLA has "
     "them; *the rest*, which passes over the parameters and over the units of each point, is what they leave. *by "
     "BLAS* is the same product outside of XLA, which has no call for it. *at best* keeps the eigenproblem and XLA's "
-    "Gram products and has all else at its bound."
+    "Gram products and has all else at its bound. *by hand* is a program of the same steps for these two layers alone: "
+    "what it takes more than at best is up to XLA, what the library takes more than that to the library."
 )
 
 DTYPE = "float64"
+TIME = 1e-3
+"""Over which a step follows its flow, and again to the next midpoint; what it costs does not depend on it."""
 
 
 def operations(width: int, n_samples: int, in_dim: int) -> float:
@@ -59,9 +62,10 @@ def rows(width: int, side: int, steps: int) -> list[Row]:
     generator = np.random.default_rng(0)
     units = generator.standard_normal((n, width))
     each = {
-        "whole": (_steps(net, data, size, steps), blocks),
+        "whole": (by_library(net, data, size, steps), blocks),
         "Gram": (_compiled(lambda x: _grams(x, 2 * steps), units), networks),
         "SiLU": (_compiled(lambda z: _silus(z, steps), units), networks),
+        "by hand": (alone(net, data, steps), networks),
         "eigenproblem": (_compiled(_eigenproblems, generator.standard_normal((steps, n, n))), networks),
     }
     calls: dict[str, Callable[[], object]] = {
@@ -83,7 +87,7 @@ def rows(width: int, side: int, steps: int) -> list[Row]:
         rates.bound(DTYPE, side, *counted) for counted in ((in_grams, 0.0), (0.0, in_silus), (products - in_grams, 0.0))
     )
     whole = grams + silus + rest
-    left = seconds["whole"].median - sum(seconds[name].median for name in list(each)[1:])
+    left = seconds["whole"].median - sum(seconds[name].median for name in ("Gram", "SiLU", "eigenproblem"))
     shared: Row = {"dtype": DTYPE, "width": width}
     return [
         {"task": task, **shared, "seconds": time, **_against(time, bound)}
@@ -94,6 +98,7 @@ def rows(width: int, side: int, steps: int) -> list[Row]:
             ("of it: an eigenproblem", seconds["eigenproblem"], None),
             ("of it: the rest", left, rest),
             ("two Gram products by BLAS", blas, grams),
+            ("step, by hand", seconds["by hand"], whole),
             ("step, at best", seconds["Gram"].median + seconds["eigenproblem"].median + silus + rest, whole),
         )
     ]
@@ -140,10 +145,11 @@ def _eigenproblems(matrices: Any) -> Any:
     return lax.map(lambda a: jnp.linalg.eigh(a @ a.T)[0], matrices)
 
 
-def _steps(net: MLP, data: datasets.Regression, size: int, steps: int) -> Callable[[int], Any]:
+def by_library(net: MLP, data: datasets.Regression, size: int, steps: int) -> Callable[[int], Any]:
+    """A call that takes so many steps with each network of a block of that size, whose number it is given."""
     spectrum = Spectrum(*map(jnp.asarray, np.linalg.eigh(kernels.kernel(net, data.X).ntk)))
     times = np.zeros((2 * MOST_STEPS, 2))
-    times[:steps] = 1e-3
+    times[:steps] = TIME
 
     @in_float64
     def one(block: int) -> Any:
@@ -152,5 +158,17 @@ def _steps(net: MLP, data: datasets.Regression, size: int, steps: int) -> Callab
         targets = jnp.asarray(np.tile(data.y[:, None], (size, 1, 1)))
         arrays = state, jnp.asarray(data.X), targets, jnp.asarray(0.0), spectrum, times, np.full(size, steps)
         return jax.block_until_ready(_integrate(net, *arrays))
+
+    return one
+
+
+def alone(net: MLP, data: datasets.Regression, steps: int) -> Callable[[int], Any]:
+    """A call that takes the same steps by hand with a single network, whose number it is given."""
+    program = by_hand.program(net, TIME, TIME, steps)
+
+    @in_float64
+    def one(network: int) -> Any:
+        params = [(w[0], b[0]) for w, b in linearise.transposed(draw(net, 1, 0, Role.MEMBER, [network]))]
+        return jax.block_until_ready(program(params, data.X, data.y))
 
     return one
