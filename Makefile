@@ -75,7 +75,7 @@ notebooks:
 # the estimators, and sweeps.
 newest:
 	.venv-newest/bin/pytest -m "not tools and not neural_tangents and not torch and not sweep" \
-	  $(patsubst %,--ignore-glob='tests/test_%.py',datasets dynamics figures* kernels laws practice* series sklearn statistics*)
+	  $(patsubst %,--ignore-glob='tests/test_%.py',datasets dynamics figures* interpol* kernels laws practice* sklearn statistics*)
 
 environment:
 	@ci/bootstrap .venv
