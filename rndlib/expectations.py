@@ -24,6 +24,10 @@ from rndlib.activations import Activation
 # summed in different orders. Only relu can tell: the angle of two points is taken as 0 if it is below 6e-8.
 _COLLINEAR = 16 * np.finfo(float).eps
 
+AT_ONCE = 65536
+"""Entries to compute together, times terms of the mixture: an array of so many numbers fits a core's L2 cache. Not
+fewer, as threads that call NumPy for short arrays wait for Python's lock more than they compute."""
+
 Tile = Float[np.ndarray, "rows cols"]
 Side = Float[np.ndarray, "#rows #cols"]
 

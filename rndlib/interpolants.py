@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 
 from rndlib.activations import Activation
 from rndlib.blocks import parallel
-from rndlib.expectations import continued
+from rndlib.expectations import AT_ONCE, continued
 from rndlib.interpolation import Interval
 
 MOST_POWERS = 40
@@ -37,7 +37,6 @@ cost what the closed form does."""
 _LOST = 1e-2
 _FEW = 16  # Rows of a tile.
 _NEGLIGIBLE = 1e-16  # Of the largest: what is left out of the values at the nodes.
-_AT_ONCE = 65536  # Numbers in an array of the closed form, which has one for each term of the mixture.
 
 Tile = Float[np.ndarray, "rows cols"]
 Vector = Float[np.ndarray, " n"]
@@ -127,7 +126,7 @@ def interpolant(
     if max(sizes) > MOST_NODES or y.size * sizes[0] * sizes[1] > most:
         return None
     (nodes1, basis1), (nodes2, basis2) = map(_side, intervals, roots)
-    at_once = max(1, _AT_ONCE // (nodes1.size * nodes2.size * noises.size))
+    at_once = max(1, AT_ONCE // (nodes1.size * nodes2.size * noises.size))
     parts = [y.nodes[start : start + at_once] for start in range(0, y.size, at_once)]
     values = np.concatenate(parallel(partial(_values, activation, nodes1, nodes2), parts), axis=2)
     axes = _axes(values.reshape(-1, nodes2.size))

@@ -32,14 +32,11 @@ from numpy.typing import ArrayLike
 from rndlib import checks
 from rndlib.activations import ACTIVATIONS
 from rndlib.blocks import parallel
-from rndlib.expectations import expectations
+from rndlib.expectations import AT_ONCE, expectations
 from rndlib.interpolants import interpolant
 from rndlib.network import MLP
 
-# Entries computed together, times terms of the mixture: an array of so many numbers fits a core's L2 cache. Not fewer,
-# as threads that call NumPy for short arrays wait for Python's lock more than they compute.
-_TILE = 65536
-# Where it is interpolated; and the rows of such a tile, which share their polynomials.
+# Entries of a tile that is interpolated, and its rows, which share their polynomials.
 _INTERPOLATED, _HIGH = 32768, 64
 # NumPy is slow along a last axis shorter than this.
 _SHORT = 64
@@ -195,7 +192,7 @@ def _diagonal(net: MLP, q: Layers) -> tuple[Vector, Vector, Vector]:
 
 def _tile(net: MLP) -> int:
     """Entries of a tile by the closed form, whose arrays have one for each term of the mixture."""
-    return _TILE // ACTIVATIONS[net.activation].mixture()[0].size
+    return AT_ONCE // ACTIVATIONS[net.activation].mixture()[0].size
 
 
 def _pieces(count: int, size: int, start: int = 0) -> Iterator[slice]:
