@@ -5,7 +5,7 @@ PROFILE ?= paper
 JOBS ?= 2
 NOTEBOOKS = $(sort $(basename $(notdir $(wildcard notebooks/*.ipynb))))
 BIN = .venv/bin
-LONGEST = $(foreach number,05 06 03 04 00,$(filter $(number)_%,$(NOTEBOOKS)))
+LONGEST = $(foreach number,05 06 03 02 00 04,$(filter $(number)_%,$(NOTEBOOKS)))
 SEVERAL = $(BIN)/python ci/several.py --jobs $(JOBS) $(LONGEST) $(filter-out $(LONGEST),$(NOTEBOOKS))
 
 # Python keeps the modules that it compiles even where it is told not to, as in many images: hundreds of processes here
