@@ -15,11 +15,12 @@ heads, and was useless for 512 on a narrow body.) The first step has nothing to 
 The whole integration is repeated with twice the steps, and two successive ones give a Richardson extrapolation, until
 it agrees with the one before it; the last is returned.
 
-A backend integrates; what it integrates, and when that is accurate enough, is decided here, so that all of them take
-the same steps.
+A backend integrates; what it integrates, in which precision (`rndlib.rounding`), and when that is accurate enough, is
+decided here, so that all of them take the same steps.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from math import inf, sqrt
@@ -28,20 +29,22 @@ from typing import Generic, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float
+from numpy.typing import ArrayLike
 
-from rndlib import conditioning
+from rndlib import conditioning, rounding
 from rndlib.clock import clock, stretched
 from rndlib.exponential import dense
 from rndlib.pilots import Pilot
 from rndlib.solvers import CLOSE, DivergenceError, GradientFlow, Report
 
 FIRST_STEPS, MOST_STEPS = 1, 8192  # relu, whose kinks leave no second order, needs thousands
-MOST_NEWTON = 10
+MOST_NEWTON, NEWTON = 10, np.array([[inf, 0.0]])
 RESIDUAL_FLOOR = 1e-9
 """Training residual, relative to the first, at which training has converged."""
 
 State = TypeVar("State")
 Functions = Float[np.ndarray, "bodies probes heads"]
+Residuals = Float[np.ndarray, "bodies n heads"]
 Marks = Bool[np.ndarray, " bodies"]
 
 
@@ -49,24 +52,30 @@ Marks = Bool[np.ndarray, " bodies"]
 class Block(Generic[State]):
     """A block of bodies in training, as an array library holds it, and what it can do with them.
 
-    start: parameters and offsets of every body before training.
+    start: parameters and offsets of every body before training. They are in float64; what they are shifted by may be in
+        float32, which keeps what is small.
     largest: finds the largest eigenvalue of the tangent kernels at `start`, noise included: the most over the bodies.
-    residual: ||f(X) + noise_std xi - y|| of every body of a state.
-    integrate: the state after evaluations of network and tangent kernel, for the bodies that are marked; the others
-        stay as they are. Each evaluation has a row of two times: over how long its linear flow is followed by the
-        state, 0 for not at all, and how much longer to where the next evaluation is, 0 for none. With many unknowns
-        (not `rndlib.exponential.dense`) one of the two is 0.
-    extrapolate: the state that two integrations, the second with twice the steps, extrapolate to, and the functions at
-        probes (probes, d) of it and of the second one.
-    join: the marked bodies of one state, and the others of another.
+    integrate: how far evaluations of network and tangent kernel lead from the start, for the bodies that are marked;
+        the others stay. Each evaluation has a row of two times: over how long its linear flow is followed by the state,
+        0 for not at all, and how much longer to where the next evaluation is, 0 for none. With many unknowns (not
+        `rndlib.exponential.dense`) one of the two is 0. In float32 if the last argument says so. And the norm of the
+        residual f(X) + noise_std xi - y at the start.
+    extrapolate: how far two integrations, the second with twice the steps, extrapolate to, and the functions at probes
+        (probes, d) there and of the second one.
+    join: of two shifts the first for the marked bodies, the second for the others.
+    moved: a state, shifted, and its residual.
+    newton: how far one linear flow without an end leads, of the network linearised at a state with such a residual, for
+        the bodies that are marked: to the nearest interpolant of the linear model. In float32 if the last argument says
+        so, but for the residual.
     """
 
     start: State
     largest: Callable[[], float]
-    residual: Callable[[State], Float[np.ndarray, " bodies"]]
-    integrate: Callable[[State, Float[np.ndarray, "evaluations 2"], Marks], State]
+    integrate: Callable[[Float[np.ndarray, "evaluations 2"], Marks, bool], tuple[State, ArrayLike]]
     extrapolate: Callable[[State, State, Float[np.ndarray, "probes d"]], tuple[State, Functions, Functions]]
     join: Callable[[Marks, State, State], State]
+    moved: Callable[[State, State], tuple[State, Residuals]]
+    newton: Callable[[State, Residuals, Marks, bool], State]
 
 
 def gradient_flow(
@@ -92,8 +101,22 @@ def gradient_flow(
     ------
     DivergenceError: a network left the finite numbers, or the accuracy was not reached within MOST_STEPS steps.
     """
-    first = np.maximum(block.residual(block.start), CLOSE * np.linalg.norm(targets, axis=(1, 2)))
-    first[first == 0] = 1.0
+    if rounding.single(solver, eigenvalues, pilot.steps if pilot else FIRST_STEPS):
+        with suppress(DivergenceError):  # It may be for rounding that it failed.
+            return _gradient_flow(block, solver, X, targets, eigenvalues, pilot, single=True)
+    return _gradient_flow(block, solver, X, targets, eigenvalues, pilot, single=False)
+
+
+def _gradient_flow(
+    block: Block[State],
+    solver: GradientFlow,
+    X: Float[np.ndarray, "n d"],
+    targets: Float[np.ndarray, "bodies n heads"],
+    eigenvalues: Float[np.ndarray, " n"],
+    pilot: Pilot | None,
+    single: bool,
+) -> tuple[State, Report]:
+    """`gradient_flow`, with steps in float32 or not; in float32 no more of them than will do, and none after NaN."""
     # Many heads on one body raise the top of the spectrum far above its limit; the grid must resolve that, too.
     largest = pilot.largest if pilot else block.largest()
     cut = clock(stretched(eigenvalues, largest), solver.time)
@@ -103,16 +126,18 @@ def gradient_flow(
     bodies, ahead, leads = len(targets), dense(*targets.shape[1:]), pilot is None
     evaluations, errors, going = np.zeros(bodies, int), np.full(bodies, inf), np.ones(bodies, bool)
 
-    def integrate(state: State, times: np.ndarray, going: Marks) -> State:
+    def integrate(steps: int, going: Marks) -> tuple[State, ArrayLike]:
+        times = _times(cut(steps), ahead)
         evaluations[going] += len(times)
-        return block.integrate(state, times, going)
+        return block.integrate(times, going, single)
 
-    allowed = _allowed(solver)
+    allowed, most = _allowed(solver), min(MOST_STEPS, rounding.MOST_STEPS) if single else MOST_STEPS
     steps = pilot.steps // 2 if pilot else FIRST_STEPS
-    coarse, last, state = integrate(block.start, _times(cut(steps), ahead), going), None, block.start
+    (coarse, first), last = integrate(steps, going), None
+    shift = coarse
     while True:
         steps *= 2
-        fine = integrate(block.start, _times(cut(steps), ahead), going)
+        fine, _ = integrate(steps, going)
         new, extrapolated, plain = block.extrapolate(coarse, fine, probes)
         reach = _distances(plain, extrapolated)
         if last is None:
@@ -129,12 +154,12 @@ def gradient_flow(
             error, by_finer = (_distances(functions, extrapolated) for functions in before)
             pilot = Pilot(steps // 2, _most(far, going), _most(error, going), _most(by_finer, going), largest)
             errors[going] = (np.minimum(error, by_finer) if ahead else error)[going]
-        state = new if going.all() else block.join(going, new, state)
+        shift = new if going.all() else block.join(going, new, shift)
         last = reach, extrapolated, plain
         inaccurate = ~(errors <= allowed)
         if not inaccurate.any():
             break
-        if 2 * steps > MOST_STEPS:
+        if 2 * steps > most or (single and np.isnan(errors).any()):
             raise DivergenceError(
                 f"gradient flow: estimated relative error {errors.max():.1e} after {steps} steps, asked for rtol = "
                 f"{solver.rtol:g}: widen the network, use fewer heads a body, or allow a larger rtol{further}"
@@ -143,13 +168,16 @@ def gradient_flow(
             going = inaccurate
         coarse = fine
 
-    # Steps alone do not come down to RESIDUAL_FLOOR, so how far they came is not looked at.
+    first = np.maximum(np.asarray(first, float), CLOSE * _sizes(targets))
+    first[first == 0] = 1.0
+    state, left = block.moved(block.start, shift)
+    residual, newton = _sizes(left) / first, 0
+    # Steps alone do not come down to RESIDUAL_FLOOR.
     enough = RESIDUAL_FLOOR if solver.time == inf else np.finfo(float).max
-    residual, newton = np.full(bodies, inf) if solver.time == inf else block.residual(state) / first, 0
     while solver.time == inf and (residual > enough).any() and newton < MOST_NEWTON:
-        # One linear flow without an end, from where it is linearised: to the nearest interpolant of the linear model.
-        state = integrate(state, np.array([[inf, 0.0]]), residual > enough)
-        residual = block.residual(state) / first
+        evaluations[residual > enough] += 1
+        state, left = block.moved(state, block.newton(state, left, residual > enough, single))
+        residual = _sizes(left) / first
         newton += 1
     if not (residual <= enough).all():
         raise DivergenceError(
@@ -200,8 +228,12 @@ def _around(X: np.ndarray) -> np.ndarray:
 
 def _distances(before: Functions, after: Functions) -> Float[np.ndarray, " bodies"]:
     """Relative distance of two functions of every body, in the norm over probes and heads."""
-    size = np.linalg.norm(after, axis=(1, 2))
-    return np.linalg.norm(after - before, axis=(1, 2)) / np.where(size > 0, size, 1.0)
+    size = _sizes(after)
+    return _sizes(after - before) / np.where(size > 0, size, 1.0)
+
+
+def _sizes(values: Float[np.ndarray, "bodies _points heads"]) -> Float[np.ndarray, " bodies"]:
+    return np.linalg.norm(values, axis=(1, 2))
 
 
 def _most(values: Float[np.ndarray, " bodies"], going: Marks) -> float:

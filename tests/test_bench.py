@@ -275,11 +275,19 @@ def test_steps_by_hand_are_those_of_the_library():
     import jax
     from benchmarks import step
 
+    from rndlib.backends.jax import linearise
+    from rndlib.weights import Role, draw
+
     net, data = MLP(3, width=16), datasets.toy(seed=0, n_test=1)
-    (by_library, _), other = step.by_library(net, data, 2, 5)(1), step.alone(net, data, 4)(3)
-    for ours, hand, fewer in zip(*map(jax.tree.leaves, (by_library, step.alone(net, data, 5)(3), other)), strict=True):
-        np.testing.assert_allclose(hand, ours[1], rtol=1e-10, atol=1e-10)
-        assert np.abs(fewer - ours[1]).max() > 1e-4
+    start = linearise.transposed(draw(net, 1, 0, Role.MEMBER, [3]))
+    for dtype, close in (("float64", 1e-10), ("float32", 1e-5)):
+        by_library = step.by_library(net, data, 2, 5, dtype)(1)
+        by_hand, fewer = (step.alone(net, data, steps, dtype)(3) for steps in (5, 4))
+        for first, ours, hand, other in zip(*map(jax.tree.leaves, (start, by_library, by_hand, fewer)), strict=True):
+            assert hand.dtype == ours.dtype == dtype
+            there = first[0] + np.asarray(ours)[1]
+            np.testing.assert_allclose(hand, there, rtol=close, atol=close)
+            assert np.abs(other - there).max() > 1e-4
 
 
 def test_the_floor_has_a_rate_for_each_precision_and_a_bound_for_each_task(monkeypatch):

@@ -1,5 +1,7 @@
 """Steps of the solver written out for two layers of silu, one output and no noise: the arithmetic, and nothing else.
 
+In the precision of what they are given, but for the eigenproblem, which is in float64.
+
 It is what is left of `rndlib.backends.jax.flow` when the network, its depth and its heads are known beforehand. How far
 this stays behind the machine is up to XLA; how far the library stays behind this, to the library.
 """
@@ -45,9 +47,9 @@ def _step(net: MLP, state: tuple[Layers, Layers], X: Any, y: Any, over: float, a
     (dw, db), (dv, da) = jax.tree.map(jnp.subtract, params, here)
     moved = (delta * hidden(dw, db)).sum(1) + x @ (last * dv[:, 0]) + bias * da
     residual = x @ (last * v[:, 0]) + bias * a + moved - y
-    values, vectors = jnp.linalg.eigh(kernel)
+    values, vectors = jnp.linalg.eigh(kernel.astype(float))
     times = jnp.array([[over], [over + ahead]])
-    u = (-jnp.expm1(-times * values) / values * (vectors.T @ residual)) @ vectors.T
+    u = ((-jnp.expm1(-times * values) / values * (vectors.T @ residual)) @ vectors.T).astype(X.dtype)
     weighted = jnp.concatenate([first * u[:, None] * X.T, bias * u[:, None]], axis=1)
     below = (weighted.reshape(-1, len(X)) @ delta).reshape(2, -1, net.width)
     above = last * (u @ x)

@@ -34,7 +34,9 @@ NOTE = (
     "what it takes more than at best is up to XLA, what the library takes more than that to the library."
 )
 
-DTYPE = "float64"
+DTYPE = "float32"
+"""That of the steps at the accuracy that is asked for by default; the eigenproblem is in float64."""
+
 TIME = 1e-3
 """Over which a step follows its flow, and again to the next midpoint; what it costs does not depend on it."""
 
@@ -60,7 +62,7 @@ def rows(width: int, side: int, steps: int) -> list[Row]:
     size, blocks = min(8, block_size(net, 1, n)), 2 * len(cores.usable())
     networks = size * blocks
     generator = np.random.default_rng(0)
-    units = generator.standard_normal((n, width))
+    units = generator.standard_normal((n, width)).astype(DTYPE)
     each = {
         "whole": (by_library(net, data, size, steps), blocks),
         "Gram": (_compiled(lambda x: _grams(x, 2 * steps), units), networks),
@@ -129,7 +131,7 @@ def _grams(x: Any, count: int) -> Any:
         gram = x @ x.T
         return x.at[0, 0].set(1 / gram[0, 0]), gram
 
-    return lax.fori_loop(0, count, again, (x, jnp.zeros((len(x), len(x)))))[1]
+    return lax.fori_loop(0, count, again, (x, jnp.zeros((len(x), len(x)), x.dtype)))[1]
 
 
 def _silus(z: Any, count: int) -> Any:
@@ -145,30 +147,34 @@ def _eigenproblems(matrices: Any) -> Any:
     return lax.map(lambda a: jnp.linalg.eigh(a @ a.T)[0], matrices)
 
 
-def by_library(net: MLP, data: datasets.Regression, size: int, steps: int) -> Callable[[int], Any]:
-    """A call that takes so many steps with each network of a block of that size, whose number it is given."""
+def by_library(net: MLP, data: datasets.Regression, size: int, steps: int, dtype: str = DTYPE) -> Callable[[int], Any]:
+    """A call that takes so many steps with each network of a block of that size, whose number it is given: how far
+    its parameters get."""
     spectrum = Spectrum(*map(jnp.asarray, np.linalg.eigh(kernels.kernel(net, data.X).ntk)))
     times = np.zeros((2 * MOST_STEPS, 2))
     times[:steps] = TIME
+    targets = np.tile(data.y[:, None], (size, 1, 1))
 
     @in_float64
     def one(block: int) -> Any:
         params = draw(net, 1, 0, Role.MEMBER, range(block * size, (block + 1) * size))
-        state = linearise.transposed(params), np.zeros((size, len(data.X), 1))
-        targets = jnp.asarray(np.tile(data.y[:, None], (size, 1, 1)))
-        arrays = state, jnp.asarray(data.X), targets, jnp.asarray(0.0), spectrum, times, np.full(size, steps)
-        return jax.block_until_ready(_integrate(net, *arrays))
+        state = linearise.transposed(params), np.zeros(targets.shape)
+        X, y, noise = (np.asarray(a, dtype) for a in (data.X, targets, 0.0))
+        counts, given = np.full(size, steps), np.asarray(False)
+        there, _ = _integrate(net, state, X, y, noise, spectrum, times, counts, targets, given)
+        return jax.block_until_ready(there)[0]
 
     return one
 
 
-def alone(net: MLP, data: datasets.Regression, steps: int) -> Callable[[int], Any]:
+def alone(net: MLP, data: datasets.Regression, steps: int, dtype: str = DTYPE) -> Callable[[int], Any]:
     """A call that takes the same steps by hand with a single network, whose number it is given."""
     program = by_hand.program(net, TIME, TIME, steps)
 
     @in_float64
     def one(network: int) -> Any:
-        params = [(w[0], b[0]) for w, b in linearise.transposed(draw(net, 1, 0, Role.MEMBER, [network]))]
-        return jax.block_until_ready(program(params, data.X, data.y))
+        params = [(w[0], b[0]) for w, b in linearise.transposed(draw(net, 1, 0, Role.MEMBER, [network]), dtype)]
+        X, y = (np.asarray(a, dtype) for a in (data.X, data.y))
+        return jax.block_until_ready(program(params, X, y))
 
     return one

@@ -100,8 +100,8 @@ class DeepEnsemble(_Ensemble):
     backend: "jax", "torch", or "torch:cuda" for PyTorch on a GPU.
     solver: `GradientFlow` (the default, to convergence), `GradientDescent`, or `StochasticGradient` for more points
         than a few thousand.
-    dtype: "float64" or "float32", the precision in which trained functions are evaluated. Training is in float64;
-        float32 changes a function by a few parts in a million.
+    dtype: "float64" or "float32", the precision in which trained functions are evaluated; float32 changes them by a
+        few parts in a million. That of training follows from the accuracy that the solver asks for.
 
     Attributes
     ----------

@@ -1,7 +1,8 @@
 """The JAX backend: Eq. 1, its tangent, and training, on blocks of bodies.
 
-Arrays go in and come out as NumPy arrays with the bodies on the leading axis. Training is in float64; functions and
-tangents are evaluated in the precision asked for. Nothing here changes jax's configuration.
+Arrays go in and come out as NumPy arrays with the bodies on the leading axis. They are in float64, and so is
+training, but for steps of gradient flow that may be in float32 (`rndlib.rounding`); functions and tangents are
+evaluated in the precision asked for. Nothing here changes jax's configuration.
 """
 
 from collections.abc import Callable

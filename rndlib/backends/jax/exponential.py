@@ -49,7 +49,8 @@ def flow_integral(
 ) -> Float[Array, "*times n heads"]:
     """v for the kernel Theta + noise I of the network linearised at `at`; h may be infinite.
 
-    Where the eigenproblem is solved, several times cost what one does; otherwise h is one.
+    r is in float64, as v is, whatever the network was linearised in. Where the eigenproblem is solved, several times
+    cost what one does; otherwise h is one.
     """
     if dense(*r.shape):
         return _dense(at, r, h[..., None], noise).reshape(*h.shape, *r.shape)
@@ -57,7 +58,7 @@ def flow_integral(
 
 
 def _dense(at: Linear, r: Array, h: Array, noise: Array) -> Array:
-    values, vectors = jnp.linalg.eigh(kernel_matrix(at) + noise * jnp.eye(r.size))
+    values, vectors = jnp.linalg.eigh(kernel_matrix(at).astype(r.dtype) + noise * jnp.eye(r.size))
     finite = jnp.where(jnp.isinf(h), 1.0, h)
     # (1 - e^{-h lambda}) / lambda, and its limit h where lambda is zero or rounds to it (a finite time allows that).
     small = jnp.abs(finite * values) < 1e-12

@@ -1,6 +1,7 @@
 """Gradient flow of a block of bodies in JAX: the compiled programs that `rndlib.flow` drives."""
 
 from functools import lru_cache, partial
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +14,6 @@ from rndlib.backends.jax.exponential import Spectrum, flow_integral
 from rndlib.backends.jax.linearise import (
     Bodies,
     Given,
-    Params,
     apply,
     linearise,
     pull_back,
@@ -29,54 +29,73 @@ from rndlib.pilots import Pilot
 from rndlib.solvers import GradientFlow, Report
 
 State = tuple[Bodies, Given]
+Tree = TypeVar("Tree")
 
 
-def _minus(a: Params, b: Params) -> Params:
+def _plus(a: Tree, b: Tree) -> Tree:
+    return jax.tree.map(jnp.add, a, b)
+
+
+def _minus(a: Tree, b: Tree) -> Tree:
     return jax.tree.map(jnp.subtract, a, b)
 
 
 @program(**WIDE)
-def _integrate(net, state, X, targets, noise_std, spectrum, times, counts):
-    """So many evaluations of every body, each at its row of `times`; see `rndlib.flow.Block`."""
-    noise = noise_std**2
+def _integrate(net, start, X, targets, noise_std, spectrum, times, counts, known, given):
+    """How far so many evaluations of every body lead, each at its row of `times`, and the first residual's norm.
+
+    See `rndlib.flow.Block`. They are in the precision of X, but for what is in the space of the training set's
+    functions. Where `given` says so, the first residual is the one that is `known`.
+    """
+    noise, dtype = noise_std.astype(jnp.float64) ** 2, X.dtype
 
     def one(body):
-        state, y, count = body
+        start, y, count, known = body
+        params, offsets = jax.tree.map(lambda a: a.astype(dtype), start)
 
         def evaluate(i, carry):
-            (params, offsets), here = carry
-            f, at = linearise(net, here, X)
+            (shift, xi), here, first = carry
+            f, at = linearise(net, _plus(params, here), X)
             # r is the residual that the linear model at `here` has at the step's start, where it may be linearised. The
             # branch is given the change as an array: XLA would compute it anew for every point.
             away = (i > 0) & (times[i - 1, 1] > 0)
-            change = scaled(net, _minus(params, here))
+            change = scaled(net, _minus(shift, here))
             moved = lax.cond(away, partial(push_forward, at), lambda _: jnp.zeros_like(f), change)
-            r = f + moved + noise_std * offsets - y
+            r = (f + moved + noise_std * (offsets + xi) - y).astype(jnp.float64)
+            r = jnp.where(given & (i == 0), known, r)
+            first = jnp.where(i == 0, jnp.linalg.norm(r), first)
             over, ahead = times[i]
             if dense(*r.shape):
-                v = flow_integral(at, r, jnp.stack([over, over + ahead]), noise, spectrum)
+                v = flow_integral(at, r, jnp.stack([over, over + ahead]), noise, spectrum).astype(dtype)
                 change = pull_back_each(net, at, v)
-                new, here = (jax.tree.map(lambda p, c, k=k: p - c[k], params, change) for k in (0, 1))
-                return (new, offsets - noise_std * v[0]), here
-            v = flow_integral(at, r, over + ahead, noise, spectrum)
-            here = _minus(params, pull_back(net, at, v))
-            there = here, offsets - noise_std * v
-            return jax.tree.map(lambda old, new: jnp.where(ahead > 0, old, new), (params, offsets), there), here
+                new, here = (jax.tree.map(lambda p, c, k=k: p - c[k], shift, change) for k in (0, 1))
+                return (new, xi - noise_std * v[0]), here, first
+            v = flow_integral(at, r, over + ahead, noise, spectrum).astype(dtype)
+            here = _minus(shift, pull_back(net, at, v))
+            there = here, xi - noise_std * v
+            return jax.tree.map(lambda old, new: jnp.where(ahead > 0, old, new), (shift, xi), there), here, first
 
-        return lax.fori_loop(0, count, evaluate, (state, state[0]))[0]
+        none = jax.tree.map(jnp.zeros_like, (params, offsets))
+        shift, _, first = lax.fori_loop(0, count, evaluate, (none, none[0], jnp.zeros(())))
+        return shift, first
 
     # One body after the other: what it needs then stays in the cache, and none waits for another's solves. Nor must
     # eigenproblems be batched: jaxlib 0.10 hands those of a batch to the few threads that run the programs asking for
     # them, and two such programs at once wait for each other for good.
-    return lax.map(one, (state, targets, counts))
+    return lax.map(one, (start, targets, counts, known))
 
 
 @program(**WIDE)
-def _extrapolate(net, coarse, fine, probes):
-    """The state that two integrations extrapolate to, and the functions at the probes of it and of the finer one."""
-    state = jax.tree.map(lambda a, b: b + (b - a) / 3, coarse, fine)
-    extrapolated, plain = (lax.map(lambda p: apply(net, scaled(net, p), probes), params) for params, _ in (state, fine))
-    return state, extrapolated, plain
+def _extrapolate(net, start, coarse, fine, probes):
+    """How far two integrations extrapolate to, and the functions at the probes there and of the finer one."""
+    shift = jax.tree.map(lambda a, b: b + (b - a) / 3, coarse, fine)
+    dtype = shift[1].dtype
+    params, probes = jax.tree.map(lambda a: a.astype(dtype), (start[0], probes))
+
+    def functions(shift):
+        return lax.map(lambda p: apply(net, scaled(net, p), probes), _plus(params, shift[0]))
+
+    return shift, functions(shift), functions(fine)
 
 
 @program()
@@ -88,10 +107,10 @@ def _join(net, marked, ours, theirs):
 
 
 @program(**WIDE)
-def _residual(net, state, X, targets, noise_std):
-    params, offsets = state
+def _moved(net, state, shift, X, targets, noise_std):
+    params, offsets = _plus(state, shift)
     f = lax.map(lambda p: apply(net, scaled(net, p), X), params)
-    return jnp.sqrt(jnp.sum((f + noise_std * offsets - targets) ** 2, axis=(1, 2)))
+    return (params, offsets), f + noise_std * offsets - targets
 
 
 def gradient_flow(
@@ -106,18 +125,24 @@ def gradient_flow(
     pilot: Pilot | None = None,
 ) -> tuple[Bodies, Report]:
     """The parameters of a block of bodies after gradient flow, each on its own targets; see `rndlib.flow`."""
-    noise = np.asarray(noise_std)
+    start, noise = (params, offsets), np.asarray(noise_std)
+    unknown = np.zeros(targets.shape)
 
-    def residual(state: State) -> np.ndarray:
-        return np.asarray(_residual(net, state, X, targets, noise))
+    def evaluated(
+        state: State, times: np.ndarray, marked: np.ndarray, single: bool, known: np.ndarray | None = None
+    ) -> tuple[State, Array]:
+        with np.errstate(over="ignore"):  # What is beyond float32 makes NaN in training.
+            x, y, std = (np.asarray(a, np.float32 if single else float) for a in (X, targets, noise))
+        rows, counts = _padded(times.tobytes()), np.where(marked, len(times), 0)
+        first = (unknown, np.asarray(False)) if known is None else (known, np.asarray(True))
+        return _integrate(net, state, x, y, std, spectrum, rows, counts, *first)
 
-    def integrate(state: State, times: np.ndarray, going: np.ndarray) -> State:
-        rows = _padded(times.tobytes())
-        return _integrate(net, state, X, targets, noise, spectrum, rows, np.where(going, len(times), 0))
+    def newton(state: State, left: np.ndarray, marked: np.ndarray, single: bool) -> State:
+        return evaluated(state, flow.NEWTON, marked, single, left)[0]
 
     def extrapolate(coarse: State, fine: State, probes: np.ndarray) -> tuple[State, np.ndarray, np.ndarray]:
-        state, extrapolated, plain = _extrapolate(net, coarse, fine, probes)
-        return state, np.asarray(extrapolated), np.asarray(plain)
+        shift, extrapolated, plain = _extrapolate(net, start, coarse, fine, probes)
+        return shift, np.asarray(extrapolated, float), np.asarray(plain, float)
 
     def join(marked: np.ndarray, ours: State, theirs: State) -> State:
         return _join(net, marked, ours, theirs)
@@ -125,7 +150,11 @@ def gradient_flow(
     def largest() -> float:
         return largest_eigenvalue(net, params, X) + noise_std**2
 
-    block = flow.Block((params, offsets), largest, residual, integrate, extrapolate, join)
+    def moved(state: State, shift: State) -> tuple[State, np.ndarray]:
+        there, left = _moved(net, state, shift, X, targets, noise)
+        return there, np.asarray(left)
+
+    block = flow.Block(start, largest, partial(evaluated, start), extrapolate, join, moved, newton)
     state, report = flow.gradient_flow(block, solver, X, targets, np.asarray(spectrum.values), pilot)
     return state[0], report
 

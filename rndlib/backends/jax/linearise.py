@@ -151,7 +151,7 @@ def pull_back_each(
 
 def push_forward(at: Linear, change: Params) -> Float[Array, "n heads"]:
     """J d_theta, in function space, with d_theta `scaled`."""
-    dz = jnp.zeros((at.inputs[0].shape[0], 0))
+    dz = jnp.zeros((at.inputs[0].shape[0], 0), at.inputs[0].dtype)
     for l, ((dw, db), x) in enumerate(zip(change, at.inputs, strict=True)):
         carried = (at.slopes[l - 1] * dz) @ at.weights[l] if l else 0.0
         dz = carried + _across(x, dw) + db
@@ -170,7 +170,8 @@ def kernel_product(at: Linear, v: Float[Array, "n heads"]) -> Float[Array, "n he
 def kernel_matrix(at: Linear) -> Float[Array, "n_heads n_heads"]:
     """Theta as a matrix over (point, head) pairs, point-major."""
     n, heads = at.inputs[0].shape[0], at.weights[-1].shape[1]
-    total = jnp.einsum("ij,ab->iajb", at.grams[-1], jnp.eye(heads)).reshape(n * heads, n * heads)
+    identity = jnp.eye(heads, dtype=at.grams[-1].dtype)
+    total = jnp.einsum("ij,ab->iajb", at.grams[-1], identity).reshape(n * heads, n * heads)
     delta = jnp.broadcast_to(at.transposed[-1], (n, *at.transposed[-1].shape))
     for l in reversed(range(len(at.slopes))):
         delta = delta * at.slopes[l][:, None, :]

@@ -1,8 +1,9 @@
 """The PyTorch backend: Eq. 1, its tangent, and training, on blocks of bodies.
 
-Arrays go in and come out as NumPy arrays with the bodies on the leading axis. Training is in float64; functions and
-tangents are evaluated in the precision asked for. Everything runs on `device` and nothing here changes, or depends on,
-PyTorch's own settings: its default device is one a thread, and a fit has several.
+Arrays go in and come out as NumPy arrays with the bodies on the leading axis. They are in float64, and so is
+training, but for steps of gradient flow that may be in float32 (`rndlib.rounding`); functions and tangents are
+evaluated in the precision asked for. Everything runs on `device` and nothing here changes, or depends on, PyTorch's own
+settings: its default device is one a thread, and a fit has several.
 """
 
 from collections.abc import Callable

@@ -32,7 +32,8 @@ def flow_integral(
 ) -> list[Float[Tensor, "bodies n heads"]]:
     """v for the kernels Theta + noise I of the networks linearised at `at`, for each of the times; inf may be one.
 
-    Where the eigenproblem is solved, several times cost what one does.
+    r is in float64, as v is, whatever the networks were linearised in. Where the eigenproblem is solved, several times
+    cost what one does.
     """
     if dense(*r.shape[1:]):
         return _dense(at, r, times, noise)
@@ -41,7 +42,7 @@ def flow_integral(
 
 
 def _dense(at: Linear, r: Tensor, times: Sequence[float], noise: float) -> list[Tensor]:
-    theta = kernel_matrix(at)
+    theta = kernel_matrix(at).to(r.dtype)
     theta = theta + noise * torch.eye(theta.shape[-1], dtype=r.dtype, device=r.device)
     # LAPACK refuses what is not finite; here it is to come out as NaN, for the caller to raise.
     finite = torch.isfinite(theta).all(-1).all(-1)[:, None, None]

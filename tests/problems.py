@@ -1,0 +1,43 @@
+"""Training problems for the tests of gradient flow: networks, data and targets, on either backend."""
+
+import numpy as np
+from networks import body, relative, runge_kutta, values
+
+from rndlib import backends, kernels
+from rndlib.weights import Role, draw, draw_offsets
+
+X_TEST = np.random.default_rng(2).normal(size=(200, 3))
+
+
+class Problem:
+    """Networks of a description with their first weights, to be trained on the values of others of its kind."""
+
+    def __init__(self, net, X, heads=1, bodies=1, seed=0, noise_std=0.0, backend="jax"):
+        self.backend = backends.load(backend)
+        self.net, self.X, self.noise_std = net, X, noise_std
+        self.start = draw(net, heads, seed, Role.PREDICTOR, range(bodies))
+        self.y = self.backend.functions(net, draw(net, heads, seed, Role.TARGET, range(bodies)), X, "float64")
+        self.xi = draw_offsets(seed, range(bodies), len(X), heads) if noise_std else None
+        self.theta = kernels.kernel(net, X).ntk + noise_std**2 * np.eye(len(X))
+
+    def train(self, solver, pilot=None):
+        spectrum = np.linalg.eigh(self.theta)
+        return self.backend.train(
+            self.net, self.start, self.X, self.y, solver, spectrum, self.noise_std, self.xi, pilot
+        )
+
+    def functions(self, params, X=X_TEST):
+        return np.stack([values(self.net, body(params, i), X) for i in range(len(self.y))])
+
+    def reference(self, time):
+        trained = []
+        for i, y in enumerate(self.y):
+            xi = 0.0 if self.xi is None else self.xi[i]
+            params = runge_kutta(self.net, body(self.start, i), self.X, y.T, time, self.noise_std, xi)
+            trained.append(values(self.net, params, X_TEST))
+        return np.stack(trained)
+
+
+def worst(functions, reference):
+    """Largest relative error over the bodies."""
+    return max(relative(f, r) for f, r in zip(functions, reference, strict=True))
