@@ -382,7 +382,7 @@ def test_sampling_measures_small_sizes_and_bounds_large_ones(monkeypatch):
     from benchmarks import rates, sampling
 
     monkeypatch.setattr(rates, "SIDE", 64)
-    for name, value in {"QUICK_SIZES": (4, 200), "QUICK_TRAINED": 4, "QUICK_POINTS": 5, "WHOLE": 0, "FEW": 1}.items():
+    for name, value in {"QUICK_SIZES": ((4, 5), (200, 5)), "QUICK_TRAINED": 4, "WHOLE": 0, "FEW": 1}.items():
         monkeypatch.setattr(sampling, name, value)
     small, large = (case.rows() for case in sampling.SECTION.cases(Asked(quick=True, widths=(256,))))
     assert [row["by"] for row in small] == ["NTK-GP", "Bayesian RND", "Bayesian ensemble"]
