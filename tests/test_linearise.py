@@ -108,3 +108,15 @@ def test_body_tangent(case):
 
 def flat(params) -> np.ndarray:
     return np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(params)])
+
+
+@pytest.mark.parametrize("rows", [1, 10, 32, 33])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@in_float64
+def test_gram(rows, dtype):
+    for units in (3, 63, 64, 1000):
+        x = np.random.default_rng(rows).standard_normal((rows, units)).astype(dtype)
+        got, exact, size = np.asarray(lin.gram(jnp.asarray(x))), x.astype(float), np.abs(x.astype(float))
+        assert got.dtype == dtype
+        # Each sum of products is off by units * eps / 2 of the absolute values' at most, and so is the reference.
+        assert (np.abs(got - exact @ exact.T) <= units * np.finfo(dtype).eps * (size @ size.T)).all()

@@ -43,7 +43,7 @@ def _step(net: MLP, state: tuple[Layers, Layers], X: Any, y: Any, over: float, a
 
     x, slope = VALUE_AND_SLOPE["silu"](hidden(w, b))
     delta = slope * (last * v[:, 0])
-    kernel = last**2 * (x @ x.T) + bias**2 + (delta @ delta.T) * (first**2 * (X @ X.T) + bias**2)
+    kernel = last**2 * _gram(x) + bias**2 + _gram(delta) * (first**2 * (X @ X.T) + bias**2)
     (dw, db), (dv, da) = jax.tree.map(jnp.subtract, params, here)
     moved = (delta * hidden(dw, db)).sum(1) + x @ (last * dv[:, 0]) + bias * da
     residual = x @ (last * v[:, 0]) + bias * a + moved - y
@@ -59,3 +59,7 @@ def _step(net: MLP, state: tuple[Layers, Layers], X: Any, y: Any, over: float, a
         return [(w - below[k, :-1], b - below[k, -1]), (v - above[k, :, None], a - bias * u[k].sum())]
 
     return moved_by(0), moved_by(1)
+
+
+def _gram(x: Any) -> Any:
+    return lax.map(lambda row: x @ row, x)  # x @ x.T takes longer

@@ -128,7 +128,7 @@ def _compiled(function: Callable[[Any], Any], given: np.ndarray) -> Callable[[in
 def _grams(x: Any, count: int) -> Any:
     def again(_: int, carry: Any) -> Any:
         x, gram = carry
-        gram = x @ x.T
+        gram = linearise.gram(x)
         return x.at[0, 0].set(1 / gram[0, 0]), gram
 
     return lax.fori_loop(0, count, again, (x, jnp.zeros((len(x), len(x)), x.dtype)))[1]
