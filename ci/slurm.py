@@ -9,12 +9,14 @@ with the command. Needs root, as slurmd does, and `apt-get install slurmctld slu
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 NODES = ["node1", "node2"]
@@ -69,7 +71,9 @@ def command(asked: Sequence[str]) -> list[str]:
 
 def _inside(asked: Sequence[str]) -> int:
     """As the first process of the namespaces: start the cluster, run the command, return its exit code."""
-    with tempfile.TemporaryDirectory() as name:
+    if os.getpid() != 1:
+        sys.exit("slurm.py: --inside is for namespaces; leave it out")
+    with tempfile.TemporaryDirectory() as name, _alone_at_last():
         folder = Path(name)
         folder.chmod(0o755)  # munged wants none but its owner to write above its socket, and all to reach it.
         _mount(folder)
@@ -82,6 +86,18 @@ def _inside(asked: Sequence[str]) -> int:
             _start(folder, node, "unshare", "--uts", "sh", "-c", f"hostname {node} && exec slurmd -D -N {node}")
         _wait_for_nodes(folder)
         return _status(subprocess.Popen(asked))
+
+
+@contextmanager
+def _alone_at_last() -> Iterator[None]:
+    """At the end, end every other process of the namespace: daemons write to their folder while it is being removed."""
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError, ChildProcessError):  # There may be none, and at last there is none.
+            os.kill(-1, signal.SIGKILL)
+            while True:
+                os.wait()
 
 
 def _mount(folder: Path) -> None:

@@ -194,7 +194,10 @@ ls -d batches/grid/cells/*/01_judge/SHA256SUMS | wc -l
 @pytest.mark.slurm
 @on_slurm
 def test_a_cluster_ends_with_its_command_and_is_seen_by_nothing_else():
-    script = "sinfo --noheader --format=%D; srun --nodes=2 hostname | sort; sleep 600 & exit 7"
+    # What is left running writes to the cluster's folder for as long as it is let.
+    left = "folder=$(dirname $(scontrol show config | awk '/^SlurmdSpoolDir/ {print $3}')); "
+    left += 'while :; do : > "$folder/$((i = i + 1))"; done &'
+    script = f"sinfo --noheader --format=%D; srun --nodes=2 hostname | sort; {left} exit 7"
     done = subprocess.run(slurm.command(["bash", "-c", script]), capture_output=True, text=True, timeout=120)
     assert done.returncode == 7
     assert done.stdout.splitlines() == ["2", *slurm.NODES]
