@@ -205,6 +205,16 @@ def test_a_cluster_ends_with_its_command_and_is_seen_by_nothing_else():
     assert subprocess.run(["sinfo"], capture_output=True).returncode != 0
 
 
+def test_outside_of_a_namespace_nothing_is_mounted_or_ended(monkeypatch):
+    done = []
+    monkeypatch.setattr(slurm, "_mount", done.append)
+    monkeypatch.setattr(os, "kill", lambda *arguments: done.append(arguments))
+    monkeypatch.setattr(os, "getpid", lambda: 2)
+    with pytest.raises(SystemExit, match="leave it out"):
+        slurm._inside(["true"])
+    assert done == []
+
+
 def test_without_slurm_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(sys, "platform", "linux")
