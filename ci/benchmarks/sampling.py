@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -38,9 +39,7 @@ def _cases(asked: Asked) -> Iterator[Case]:
     sizes, trained = (QUICK_SIZES, QUICK_TRAINED) if asked.quick else (SIZES, TRAINED)
     for width in asked.widths or ((QUICK_WIDTH if asked.quick else WIDTH),):
         for n, points in sizes:
-            yield Case(
-                f"{width}, {n}, {points}", lambda width=width, n=n, points=points: _rows(width, n, points, n <= trained)
-            )
+            yield Case(f"{width}, {n}, {points}", partial(_rows, width, n, points, n <= trained))
 
 
 SECTION = Section(
