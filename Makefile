@@ -53,6 +53,7 @@ lint:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports --no-logo
 
 # PyTorch and BLAS have one thread: theirs spin where they wait for each other, and beside another part PyTorch took five
 # times as long.

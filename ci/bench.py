@@ -21,8 +21,9 @@ from typing import Any
 import records
 from benchmarks.section import Asked, Section
 
-from rndlib import costs, output, provenance
-from rndlib.progress import progress
+from rndlib import output
+from rndlib.running import costs, provenance
+from rndlib.training.progress import progress
 
 ROOT = Path(__file__).resolve().parent.parent
 SECTIONS = ("kernels", "ensembles", "heads", "sampling", "floor", "growth", "whole")

@@ -19,9 +19,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rndlib import notebooks
-from rndlib.ledger import Verdict
-from rndlib.notebooks import Notebook
+from rndlib.evidence.ledger import Verdict
+from rndlib.running import notebooks
+from rndlib.running.notebooks import Notebook
 
 SKIPPED = {"parameters", "figure", "beside"}
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rndlib import ledger
-from rndlib.ledger import Verdict
+from rndlib.evidence import ledger
+from rndlib.evidence.ledger import Verdict
 
 STORED = Path(__file__).resolve().parent.parent / "notebooks" / "ledger.json"
 ALLOWED = 1 / 20  # of the tolerance

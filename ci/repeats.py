@@ -23,8 +23,9 @@ from typing import Any
 import ledgers
 import records
 
-from rndlib import cores, notebooks, output, provenance, runs
-from rndlib.claims import NO_CLAIMS
+from rndlib import cores, output
+from rndlib.evidence.claims import NO_CLAIMS
+from rndlib.running import notebooks, provenance, runs
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = 5  # repeats of which the table keeps the numbers

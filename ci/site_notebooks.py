@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from rndlib import figures as library
-from rndlib.claims import CLAIMS, NO_CLAIMS
+from rndlib.evidence.claims import CLAIMS, NO_CLAIMS
 
 _SHOWN = re.compile(r"(\w+)\.png")  # what a saved figure is as text (`rndlib.figures.style.Picture`)
 _DRAWS = re.compile(r"\bfigures\.(\w+)\(")

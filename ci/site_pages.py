@@ -9,12 +9,13 @@ from pathlib import Path
 
 import site_notebooks
 
-from rndlib import costs, ledger, notebooks, studies
-from rndlib.claims import CLAIMS, Finding
-from rndlib.ledger import Ledger, Verdict, rounded
-from rndlib.tables import aligned
+from rndlib.evidence import ledger, studies
+from rndlib.evidence.claims import CLAIMS, Finding
+from rndlib.evidence.ledger import Ledger, Verdict, rounded
+from rndlib.evidence.tables import aligned
+from rndlib.running import costs, notebooks
 
-MODULES = ("kernels", "laws", "datasets", "initial", "heads", "mismatch")
+MODULES = ("theory.kernels", "theory.laws", "datasets", "training.initial", "theory.crowding", "theory.mismatch")
 """The modules whose public functions and classes are documented, beside `rndlib` and `rndlib.torch` themselves."""
 
 

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import nbformat
 
-from rndlib import ledger, output
-from rndlib.claims import NO_CLAIMS
+from rndlib import output
+from rndlib.evidence import ledger
+from rndlib.evidence.claims import NO_CLAIMS
 
 ROOT = Path(__file__).resolve().parent.parent
 LEDGER = ROOT / "notebooks" / "ledger.json"

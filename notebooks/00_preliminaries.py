@@ -77,11 +77,9 @@ import numpy as np
 
 from rndlib import MLP, DeepEnsemble, GradientDescent, GradientFlow, datasets, figures, initial, kernels, laws
 from rndlib.activations import ACTIVATIONS
-from rndlib.claims import CLAIMS
-from rndlib.dynamics import gain
-from rndlib.expectations import expectations
-from rndlib.ledger import Ledger
-from rndlib.statistics import (
+from rndlib.evidence.claims import CLAIMS
+from rndlib.evidence.ledger import Ledger
+from rndlib.evidence.statistics import (
     excess_kurtosis,
     joint_law,
     over_seeds,
@@ -91,7 +89,9 @@ from rndlib.statistics import (
     squared_lengths,
     typical,
 )
-from rndlib.tables import aligned
+from rndlib.evidence.tables import aligned
+from rndlib.theory.dynamics import gain
+from rndlib.theory.expectations import expectations
 
 data = datasets.toy(data_seed, n_train=n_train, n_test=n_points)
 X, y, points = data.X, data.y, data.X_test
@@ -565,8 +565,8 @@ figures.save(fig_p5_width, "fig_p5_width")
 # left out.)
 
 # %% tags=["beside"]
-from rndlib.backends.jax.precision import in_float64
-from rndlib.quiet import quiet
+from rndlib.running.quiet import quiet
+from rndlib.training.backends.jax.precision import in_float64
 
 stax = None
 if degrees:

@@ -75,11 +75,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from rndlib import MLP, RND, DeepEnsemble, GradientDescent, GradientFlow, datasets, figures, kernels, laws
-from rndlib.ledger import Ledger
-from rndlib.solvers import DivergenceError
-from rndlib.statistics import LogRatio, joint_law, over_points, over_times
-from rndlib.tables import aligned
+from rndlib import (
+    MLP,
+    RND,
+    DeepEnsemble,
+    DivergenceError,
+    GradientDescent,
+    GradientFlow,
+    datasets,
+    figures,
+    kernels,
+    laws,
+)
+from rndlib.evidence.ledger import Ledger
+from rndlib.evidence.statistics import LogRatio, joint_law, over_points, over_times
+from rndlib.evidence.tables import aligned
 
 data = datasets.toy(data_seed, n_train=n_train, n_test=n_points)
 X, y, points = data.X, data.y, data.X_test

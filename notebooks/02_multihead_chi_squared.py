@@ -86,8 +86,8 @@ from math import inf
 import numpy as np
 
 from rndlib import MLP, RND, DeepEnsemble, GradientFlow, datasets, figures, laws
-from rndlib.ledger import Ledger
-from rndlib.statistics import (
+from rndlib.evidence.ledger import Ledger
+from rndlib.evidence.statistics import (
     covariance_pairs,
     dependence,
     distance_between,
@@ -95,7 +95,7 @@ from rndlib.statistics import (
     field_covariance,
     mixed,
 )
-from rndlib.tables import aligned
+from rndlib.evidence.tables import aligned
 
 data = datasets.toy(data_seed, n_train=n_train, n_test=n_points)
 X, y, points = data.X, data.y, data.X_test
@@ -275,8 +275,8 @@ figures.save(fig_m3, "fig_m3")
 # %% tags=["beside"]
 import warnings
 
-from rndlib.heads import CROWDING, HeadsWarning
-from rndlib.statistics import level, spread
+from rndlib.evidence.statistics import level, spread
+from rndlib.theory.crowding import CROWDING, HeadsWarning
 
 warnings.simplefilter("ignore", HeadsWarning)  # crowded bodies are what this part looks at
 

@@ -78,12 +78,12 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, GradientFlow, datasets, figures, kernels, laws
-from rndlib.controls import MisbuiltTarget, NoiseWithoutPull
-from rndlib.heads import TOLERATED, HeadsWarning, predicted_ratio
-from rndlib.ledger import Ledger
-from rndlib.statistics import joint_law, over_bodies, over_points
-from rndlib.tables import aligned
-from rndlib.weights import Role
+from rndlib.evidence.controls import MisbuiltTarget, NoiseWithoutPull
+from rndlib.evidence.ledger import Ledger
+from rndlib.evidence.statistics import joint_law, over_bodies, over_points
+from rndlib.evidence.tables import aligned
+from rndlib.theory.crowding import TOLERATED, HeadsWarning, predicted_ratio
+from rndlib.training.weights import Role
 
 data = datasets.toy(data_seed, n_train=n_train, n_test=n_points)
 X, y, points = data.X, data.y, data.X_test

@@ -78,10 +78,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from rndlib import MLP, RND, BayesianRND, GradientFlow, datasets, figures, laws
-from rndlib.heads import HeadsWarning
-from rndlib.ledger import Ledger
-from rndlib.statistics import (
+from rndlib import MLP, RND, BayesianRND, GradientFlow, HeadsWarning, datasets, figures, laws
+from rndlib.evidence.ledger import Ledger
+from rndlib.evidence.statistics import (
     dependence_of_samples,
     energy,
     energy_test,
@@ -92,7 +91,7 @@ from rndlib.statistics import (
     whitened,
     with_replacement,
 )
-from rndlib.tables import aligned
+from rndlib.evidence.tables import aligned
 
 data = datasets.toy(data_seed, n_train=n_train, n_test=n_points)
 X, y, points = data.X, data.y, data.X_test

@@ -72,14 +72,14 @@ from rndlib import (
     DeepEnsemble,
     GradientDescent,
     GradientFlow,
+    HeadsWarning,
     datasets,
     figures,
     laws,
-    statistics,
 )
 from rndlib.blocks import parallel
-from rndlib.heads import HeadsWarning
-from rndlib.ledger import Ledger
+from rndlib.evidence import statistics
+from rndlib.evidence.ledger import Ledger
 
 warnings.simplefilter("ignore", HeadsWarning)  # 512 heads on a narrow body are what this notebook looks at
 

@@ -59,13 +59,12 @@ from dataclasses import replace
 import numpy as np
 from scipy.stats import norm
 
-from rndlib import MLP, BayesianRND, DeepEnsemble, GradientFlow, figures
-from rndlib.heads import HeadsWarning
-from rndlib.ledger import Ledger
+from rndlib import MLP, BayesianRND, DeepEnsemble, GradientFlow, HeadsWarning, figures
+from rndlib.evidence.ledger import Ledger
+from rndlib.evidence.statistics.seeds import t_interval
+from rndlib.evidence.tables import aligned
 from rndlib.practice import choose, data, detectors, regressors, task, thompson
 from rndlib.practice.comparison import Interval, over_splits
-from rndlib.statistics.seeds import t_interval
-from rndlib.tables import aligned
 
 warnings.simplefilter("ignore", HeadsWarning)  # The heads are many for the width; what that does is measured below.
 sizes = task.Sizes(heads=heads, members=members, rtol=rtol, epochs=epochs)

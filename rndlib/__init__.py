@@ -25,44 +25,60 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rndlib import kernels as kernels
-    from rndlib import laws as laws
+    from rndlib import datasets as datasets
+    from rndlib import figures as figures
     from rndlib.estimators import RND as RND
     from rndlib.estimators import BayesianEnsemble as BayesianEnsemble
     from rndlib.estimators import BayesianRND as BayesianRND
     from rndlib.estimators import DeepEnsemble as DeepEnsemble
     from rndlib.network import MLP as MLP
-    from rndlib.solvers import GradientDescent as GradientDescent
-    from rndlib.solvers import GradientFlow as GradientFlow
-    from rndlib.solvers import StochasticGradient as StochasticGradient
+    from rndlib.theory import kernels as kernels
+    from rndlib.theory import laws as laws
+    from rndlib.theory import mismatch as mismatch
+    from rndlib.theory.crowding import HeadsWarning as HeadsWarning
+    from rndlib.training import initial as initial
+    from rndlib.training.solvers import DivergenceError as DivergenceError
+    from rndlib.training.solvers import GradientDescent as GradientDescent
+    from rndlib.training.solvers import GradientFlow as GradientFlow
+    from rndlib.training.solvers import StochasticGradient as StochasticGradient
 
 __version__ = "0.1.0"
 
-_HOME = {
+_CLASSES = {
     "MLP": "network",
     "DeepEnsemble": "estimators",
     "BayesianEnsemble": "estimators",
     "RND": "estimators",
     "BayesianRND": "estimators",
-    "GradientFlow": "solvers",
-    "GradientDescent": "solvers",
-    "StochasticGradient": "solvers",
-    "kernels": None,
-    "laws": None,
+    "GradientFlow": "training.solvers",
+    "GradientDescent": "training.solvers",
+    "StochasticGradient": "training.solvers",
+    "DivergenceError": "training.solvers",
+    "HeadsWarning": "theory.crowding",
+}
+_MODULES = {
+    "kernels": "theory.kernels",
+    "laws": "theory.laws",
+    "mismatch": "theory.mismatch",
+    "initial": "training.initial",
+    "datasets": "datasets",
+    "figures": "figures",
 }
 __all__ = ["RND", "BayesianEnsemble", "BayesianRND", "DeepEnsemble", "GradientDescent", "GradientFlow", "MLP"]
-__all__ += ["StochasticGradient", "kernels", "laws"]
+__all__ += ["StochasticGradient", "DivergenceError", "HeadsWarning", "kernels", "laws"]
 
 
 def __getattr__(name: str) -> Any:
     # Lazily, so that `import rndlib` costs no SciPy.
-    if name not in _HOME:
+    if name in _MODULES:
+        value = import_module(f"rndlib.{_MODULES[name]}")
+    elif name in _CLASSES:
+        value = getattr(import_module(f"rndlib.{_CLASSES[name]}"), name)
+    else:
         raise AttributeError(f"module 'rndlib' has no attribute {name!r}")
-    home = _HOME[name]
-    found = import_module(f"rndlib.{name}") if home is None else getattr(import_module(f"rndlib.{home}"), name)
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted([*globals(), *_CLASSES, *_MODULES])

@@ -2,6 +2,6 @@
 
 import sys
 
-from rndlib.cli import main
+from rndlib.running.cli import main
 
 sys.exit(main())

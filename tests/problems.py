@@ -3,8 +3,9 @@
 import numpy as np
 from networks import body, relative, runge_kutta, values
 
-from rndlib import backends, kernels
-from rndlib.weights import Role, draw, draw_offsets
+from rndlib import kernels
+from rndlib.training import backends
+from rndlib.training.weights import Role, draw, draw_offsets
 
 X_TEST = np.random.default_rng(2).normal(size=(200, 3))
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rndlib import ledger, provenance, runs, sums
-from rndlib.batch import grid
-from rndlib.batch.cell import Cell
+from rndlib.evidence import ledger
+from rndlib.running import checksums, provenance, runs
+from rndlib.running.batch import grid
+from rndlib.running.batch.cell import Cell
 
 NAME = "01_judge"
 PARAMETERS = """\
@@ -101,7 +102,7 @@ def prepare(place: Path, path: Path, value: Callable[[Cell], float] = lambda cel
         (folder / runs.FILE).write_text(json.dumps(asdict(run)))
         (folder / ledger.FILE).write_text(json.dumps({"claims": [asdict(claim)]}))
         (folder / f"{NAME}.ipynb").write_text("{}")
-        sums.seal(folder)
+        checksums.seal(folder)
     move = 'while [ "$1" != --results ]; do shift; done\nmv "prepared/${2##*/}" "$2/01_judge"\n'
     (place / "move").write_text(move)
     return cells

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from rndlib.activations import ACTIVATIONS
-from rndlib.backends.jax import activations
-from rndlib.backends.jax.activations import VALUE_AND_SLOPE
-from rndlib.backends.jax.precision import in_float64
+from rndlib.training.backends.jax import activations
+from rndlib.training.backends.jax.activations import VALUE_AND_SLOPE
+from rndlib.training.backends.jax.precision import in_float64
 
 Z = np.concatenate([np.linspace(-40, 40, 4001), [0.0, -0.0, 1e-300, -1e-8, 400.0, -400.0, 1e3, -1e3, 1e15, -1e15]])
 EPS = np.finfo(float).eps

@@ -11,21 +11,21 @@ from rndlib import (
     BayesianEnsemble,
     BayesianRND,
     DeepEnsemble,
+    DivergenceError,
     GradientDescent,
     GradientFlow,
     cores,
-    flow,
     initial,
 )
-from rndlib import backends as available
 from rndlib.activations import ACTIVATIONS
-from rndlib.backends import jax as reference
-from rndlib.exponential import DENSE_LIMIT
-from rndlib.solvers import DivergenceError
-from rndlib.weights import Role, draw, draw_directions
+from rndlib.training import backends as available
+from rndlib.training.backends import jax as reference
+from rndlib.training.flow import integration
+from rndlib.training.flow.exponential import DENSE_LIMIT
+from rndlib.training.weights import Role, draw, draw_directions
 
 # The networks are tiny, which the warning about heads is right to notice.
-pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::rndlib.heads.HeadsWarning")]
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")]
 
 RNG = np.random.default_rng(7)
 X, X_TEST = RNG.normal(size=(4, 3)), RNG.normal(size=(9, 3))
@@ -205,7 +205,7 @@ def demanding(name):
     ],
 )
 def test_errors(monkeypatch, error, what, says):
-    monkeypatch.setattr(flow, "MOST_STEPS", 4)
+    monkeypatch.setattr(integration, "MOST_STEPS", 4)
     messages = [raised(name, error, what) for name in ("torch", "jax")]
     assert re.search(says, messages[0])
     assert messages[0] == messages[1]

@@ -17,7 +17,7 @@ from rndlib import (
 )
 
 # The networks are tiny, which is not the bad input meant here.
-pytestmark = pytest.mark.filterwarnings("ignore::rndlib.heads.HeadsWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")
 
 NET = MLP(3, width=8)
 X = np.random.default_rng(0).standard_normal((5, 3))

@@ -20,9 +20,10 @@ import psutil
 import pytest
 import small
 
-from rndlib import cores, notebooks, provenance
-from rndlib.batch import batch, pool, process
-from rndlib.codes import UNWRITABLE
+from rndlib import cores
+from rndlib.running import notebooks, provenance
+from rndlib.running.batch import batch, pool, process
+from rndlib.running.exit_codes import UNWRITABLE
 
 pytestmark = pytest.mark.tools
 
@@ -359,7 +360,8 @@ def test_what_ran_where_is_on_record(place):
 def test_without_what_it_needs_the_message_says_what_to_install(place):
     grid(place)
     program = (
-        "import sys; sys.modules['rich'] = None; from rndlib.cli import main; sys.exit(main(['batch', 'grid.yaml']))"
+        "import sys; sys.modules['rich'] = None; from rndlib.running.cli import main; "
+        "sys.exit(main(['batch', 'grid.yaml']))"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=place, capture_output=True, text=True)
     assert done.returncode == 2

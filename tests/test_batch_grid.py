@@ -5,9 +5,9 @@ import json
 import pytest
 import small
 
-from rndlib import arguments, notebooks, provenance
-from rndlib.batch import document, grid
-from rndlib.parameters import Parameter, UsageError
+from rndlib.running import arguments, notebooks, provenance
+from rndlib.running.batch import document, grid
+from rndlib.running.parameters import Parameter, UsageError
 
 pytestmark = pytest.mark.tools
 

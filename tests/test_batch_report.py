@@ -12,11 +12,11 @@ import small
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
-from rndlib.batch import batch, grid, heatmaps, pool, process, report
-from rndlib.batch.cell import Outcome
-from rndlib.failures import Failure
 from rndlib.figures.grids import Shares, verdicts_over
-from rndlib.runs import Result
+from rndlib.running.batch import batch, grid, heatmaps, pool, process, report
+from rndlib.running.batch.cell import Outcome
+from rndlib.running.failures import Failure
+from rndlib.running.runs import Result
 
 pytestmark = pytest.mark.tools
 

@@ -12,8 +12,10 @@ import pytest
 from benchmarks import timing
 from benchmarks.section import Asked, Case, Section
 
-from rndlib import MLP, DeepEnsemble, GradientDescent, GradientFlow, backends, costs, datasets, runs
-from rndlib.weights import Role, draw
+from rndlib import MLP, DeepEnsemble, GradientDescent, GradientFlow, datasets
+from rndlib.running import costs, runs
+from rndlib.training import backends
+from rndlib.training.weights import Role, draw
 
 pytestmark = pytest.mark.tools
 
@@ -254,7 +256,7 @@ def test_a_step_has_no_more_operations_than_the_compiler_counts(monkeypatch):
     import jax
     from benchmarks import step
 
-    from rndlib.backends.jax import linearise as at
+    from rndlib.training.backends.jax import linearise as at
 
     monkeypatch.setattr(at, "_FEW", 0)  # of a loop the compiler counts one round
     net, n = MLP(3, width=256), 10
@@ -276,8 +278,8 @@ def test_steps_by_hand_are_those_of_the_library():
     import jax
     from benchmarks import step
 
-    from rndlib.backends.jax import linearise
-    from rndlib.weights import Role, draw
+    from rndlib.training.backends.jax import linearise
+    from rndlib.training.weights import Role, draw
 
     net, data = MLP(3, width=16), datasets.toy(seed=0, n_test=1)
     start = linearise.transposed(draw(net, 1, 0, Role.MEMBER, [3]))

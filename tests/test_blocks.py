@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rndlib import MLP, DeepEnsemble, cores
-from rndlib.backends.jax.programs import WIDE, program
 from rndlib.blocks import parallel, split
+from rndlib.training.backends.jax.programs import WIDE, program
 
 
 @given(count=st.integers(1, 600), size=st.integers(1, 700))

@@ -11,15 +11,13 @@ import jaxtyping
 import numpy as np
 import pytest
 
-from rndlib import MLP, RND, GradientDescent, GradientFlow, kernels, laws
+from rndlib import MLP, RND, DivergenceError, GradientDescent, GradientFlow, HeadsWarning, kernels, laws
 from rndlib.estimators import NotFittedError
-from rndlib.heads import HeadsWarning
-from rndlib.solvers import DivergenceError
 
 torch = pytest.importorskip("torch")
 
 from rndlib.torch import NTKMLP, MismatchWarning, ModuleBonus, RNDBonus, RunningNormaliser  # noqa: E402
-from rndlib.weights import Role  # noqa: E402
+from rndlib.training.weights import Role  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

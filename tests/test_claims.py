@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rndlib import output
-from rndlib.claims import CLAIMS, NO_CLAIMS, Finding
-from rndlib.ledger import FILE, Ledger, Verdict, holds, read, table
+from rndlib.evidence.claims import CLAIMS, NO_CLAIMS, Finding
+from rndlib.evidence.ledger import FILE, Ledger, Verdict, holds, read, table
 
 BELOW, ABOVE = Finding(0.1, (0.04, 0.1)), Finding(0.9)
 
@@ -178,7 +178,9 @@ def test_the_table_lines_up_and_is_rounded():
 
 def test_the_ledger_is_light():
     """The command line reads ledgers, and should not wait for SciPy to do so."""
-    code = "import sys, rndlib.ledger; sys.exit(bool({'scipy', 'jax', 'torch', 'matplotlib'} & set(sys.modules)))"
+    code = (
+        "import sys, rndlib.evidence.ledger; sys.exit(bool({'scipy', 'jax', 'torch', 'matplotlib'} & set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -187,6 +189,6 @@ def test_verdict_fields_are_those_of_the_file():
 
 
 def test_the_readme_shows_the_claims_as_declared():
-    from rndlib.reports import declared
+    from rndlib.running.reports import declared
 
     assert declared() in (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")

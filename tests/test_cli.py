@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from rndlib import provenance, runs, sums
-from rndlib.claims import CLAIMS, NO_CLAIMS
+from rndlib.evidence.claims import CLAIMS, NO_CLAIMS
+from rndlib.running import checksums, provenance, runs
 
 pytestmark = pytest.mark.tools
 
@@ -107,7 +107,7 @@ def store(project, name="01_judge", claims=(), **changes):
     )
     (folder / "run.json").write_text(json.dumps(asdict(run) | changes), encoding="utf-8")
     (folder / "claims.json").write_text(json.dumps({"claims": list(claims)}), encoding="utf-8")
-    sums.seal(folder)
+    checksums.seal(folder)
     return folder
 
 
@@ -244,14 +244,16 @@ def test_a_wrong_request_is_one_line_and_nothing_runs(project, arguments, words)
 
 def test_without_papermill_the_message_says_what_to_install(project):
     # What an import finds where a package is not installed.
-    program = "import sys; sys.modules['papermill'] = None; from rndlib.cli import main; sys.exit(main(['run', '01']))"
+    program = (
+        "import sys; sys.modules['papermill'] = None; from rndlib.running import cli; sys.exit(cli.main(['run', '01']))"
+    )
     done = subprocess.run([sys.executable, "-c", program], cwd=project, capture_output=True, text=True)
     assert done.returncode == 2
     assert "papermill: pip install 'rndlib[notebooks]'" in done.stderr
 
 
 def test_without_notebooks_the_message_says_where_they_were_looked_for(tmp_path, monkeypatch):
-    from rndlib import notebooks
+    from rndlib.running import notebooks
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(notebooks, "__file__", str(tmp_path / "site-packages" / "rndlib" / "notebooks.py"))
@@ -403,7 +405,7 @@ def test_verify_refuses_an_empty_folder_and_a_damaged_result(project):
     code, _, err = call(project, "verify")
     assert (code, err.count("\n")) == (2, 1)
     assert "claims.json was changed" in err
-    sums.seal(folder)
+    checksums.seal(folder)
     assert "claims.json is not a ledger" in call(project, "verify")[2]
     (folder / "claims.json").unlink()
     assert call(project, "verify")[0] == 2
@@ -414,7 +416,7 @@ def test_report_has_claims_runs_and_figures(project):
     later = "2026-01-01T00:01:02+00:00"
     store(project, "02_broken", [claim("Z2", value=3.0)], peak_memory=400 * 2**20, started=later)
     (folder / "fig1.png").write_bytes(b"a figure")
-    sums.seal(folder)
+    checksums.seal(folder)
     code, out, _ = call(project, "report")
     assert code == 1  # As verify: one of the claims fails.
     assert "2 notebooks, 122 s, peak memory 400 MiB" in out

@@ -6,10 +6,10 @@ import warnings
 import numpy as np
 import pytest
 
-from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, GradientDescent, GradientFlow, conditioning
+from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, DivergenceError, GradientDescent, GradientFlow
 from rndlib import kernels as exact
-from rndlib.conditioning import ConditionWarning
-from rndlib.solvers import DivergenceError
+from rndlib.training.flow import conditioning
+from rndlib.training.flow.conditioning import ConditionWarning
 
 NET = MLP(1, width=64, sigma_b=1.0)
 LINE = np.linspace(-1, 1, 8)[:, None]  # spread by a factor: the shorter the line, the nearer to singular its kernel
@@ -22,7 +22,7 @@ def spectrum(net: MLP, X: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", ALL)
 def test_said_before_training(kind, monkeypatch):
-    monkeypatch.setattr("rndlib.training.split", lambda *_: pytest.fail("training has begun"))
+    monkeypatch.setattr("rndlib.training.train.split", lambda *_: pytest.fail("training has begun"))
     X = 0.4 * LINE
     assert np.ptp(np.log10(spectrum(NET, X))) > 9
     with (
@@ -62,7 +62,7 @@ def test_no_warning_where_fits_take_seconds():
     assert DeepEnsemble(NET, 2).fit(X, np.sin(5 * X[:, 0])).report.converged
 
 
-@pytest.mark.filterwarnings("ignore::rndlib.conditioning.ConditionWarning")
+@pytest.mark.filterwarnings("ignore::rndlib.training.flow.conditioning.ConditionWarning")
 def test_warned_of_but_not_refused():
     """A pair of close points whose labels agree: one slow mode, which nothing else depends on."""
     X = np.vstack([LINE[::3], LINE[0] + 1e-5])
@@ -70,7 +70,7 @@ def test_warned_of_but_not_refused():
     assert DeepEnsemble(NET, 2).fit(X, np.sin(5 * X[:, 0])).report.converged
 
 
-@pytest.mark.filterwarnings("ignore::rndlib.conditioning.ConditionWarning")
+@pytest.mark.filterwarnings("ignore::rndlib.training.flow.conditioning.ConditionWarning")
 def test_a_fit_that_fails_says_what_would_help():
     """The same pair, with labels that differ: the slope between them is beyond what the network has."""
     X = np.array([[0.0], [1e-4], [1.0]])

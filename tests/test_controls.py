@@ -7,9 +7,9 @@ import pytest
 from networks import body, jacobian, relative, runge_kutta, values
 
 from rndlib import MLP, BayesianRND, GradientFlow
-from rndlib.backends.jax.precision import in_float64
-from rndlib.controls import MisbuiltTarget, NoiseWithoutPull
-from rndlib.weights import Role, draw, draw_offsets
+from rndlib.evidence.controls import MisbuiltTarget, NoiseWithoutPull
+from rndlib.training.backends.jax.precision import in_float64
+from rndlib.training.weights import Role, draw, draw_offsets
 
 NET = MLP(3, width=64, depth=3, sigma_b=0.5)
 SEED = 4
@@ -38,7 +38,7 @@ def agrees(functions: np.ndarray, one: Callable[[int], np.ndarray], rtol: float 
     assert relative(functions, expected) <= rtol
 
 
-@pytest.mark.filterwarnings("ignore::rndlib.heads.HeadsWarning")
+@pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")
 @pytest.mark.parametrize("directions", ["shared", "independent"])
 def test_before_training_is_training_for_no_time(directions):
     model = BayesianRND(NET, 3, BODIES, directions=directions, seed=SEED, solver=GradientFlow(0.0)).fit(X)

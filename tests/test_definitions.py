@@ -7,9 +7,9 @@ import pytest
 from networks import body, jacobian, relative, runge_kutta, values
 
 from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, GradientFlow
-from rndlib.backends.jax.precision import in_float64
 from rndlib.estimators import base
-from rndlib.weights import Role, draw, draw_directions, draw_offsets
+from rndlib.training.backends.jax.precision import in_float64
+from rndlib.training.weights import Role, draw, draw_directions, draw_offsets
 
 NET = MLP(3, width=128, sigma_b=0.5)
 SEED = 4
@@ -70,7 +70,7 @@ def test_rnd():
 
 @pytest.mark.parametrize("noise_std", [0.0, 0.5])
 @pytest.mark.parametrize("directions", ["shared", "independent"])
-@pytest.mark.filterwarnings("ignore::rndlib.heads.HeadsWarning")
+@pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")
 def test_bayesian_rnd(directions, noise_std):
     options = {"directions": directions, "noise_std": noise_std, "seed": SEED, "solver": FLOW}
     model = BayesianRND(NET, HEADS, BODIES, **options).fit(X)
@@ -105,7 +105,7 @@ def test_labels_of_zero_leave_a_mean_of_zero():
     np.testing.assert_allclose(model.predict(X_TEST), 0, atol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore::rndlib.heads.HeadsWarning")
+@pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")
 def test_directions_in_groups_are_the_directions(monkeypatch):
     """Independent directions are drawn for a few heads at a time, to spare memory; how many must not matter."""
     model = BayesianRND(NET, HEADS, BODIES, directions="independent", seed=SEED, solver=GradientFlow(0.0))

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from networks import BACKENDS, body, jacobian, loss, relative, runge_kutta, values
 
-from rndlib import MLP, GradientDescent, backends, kernels
-from rndlib.backends.jax.precision import in_float64
-from rndlib.dynamics import gain
-from rndlib.exponential import DENSE_LIMIT
-from rndlib.solvers import DivergenceError
-from rndlib.weights import Role, draw, draw_offsets
+from rndlib import MLP, DivergenceError, GradientDescent, kernels
+from rndlib.theory.dynamics import gain
+from rndlib.training import backends
+from rndlib.training.backends.jax.precision import in_float64
+from rndlib.training.flow.exponential import DENSE_LIMIT
+from rndlib.training.weights import Role, draw, draw_offsets
 
 NET = MLP(3, width=64, sigma_b=0.5)
 RNG = np.random.default_rng(3)

@@ -10,21 +10,21 @@ import pytest
 import rndlib
 
 MODULES = [
-    "backends",
-    "conditioning",
+    "training.backends",
+    "training.flow.conditioning",
     "datasets",
     "estimators",
-    "heads",
-    "initial",
-    "kernels",
-    "laws",
-    "mismatch",
+    "theory.crowding",
+    "training.initial",
+    "theory.kernels",
+    "theory.laws",
+    "theory.mismatch",
     "network",
     "practice.choose",
     "practice.comparison",
     "practice.scores",
     "practice.thompson",
-    "solvers",
+    "training.solvers",
 ]
 """The library. What runs, judges and draws the notebooks has its help at the command line."""
 
@@ -58,12 +58,14 @@ def test_the_names_are_those_of_the_package():
     for name in rndlib.__all__:
         found = getattr(rndlib, name)
         assert inspect.ismodule(found) or found in NAMES.values()
-    assert {"rndlib.laws.posterior", "rndlib.estimators.BayesianRND.sample_y", "rndlib.network.MLP"} <= set(NAMES)
+    assert {"rndlib.theory.laws.posterior", "rndlib.estimators.BayesianRND.sample_y", "rndlib.network.MLP"} <= set(
+        NAMES
+    )
 
 
 @pytest.mark.parametrize("name", ["rndlib", *NAMES])
 # A hundred heads on a body would do without; an example is as small as it can be.
-@pytest.mark.filterwarnings("ignore::rndlib.heads.HeadsWarning")
+@pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")
 def test_an_example_that_runs(name):
     check(name, NAMES.get(name, rndlib))
 

@@ -11,9 +11,9 @@ import pytest
 import small
 from packaging.requirements import Requirement
 
-from rndlib import doctor, notebooks, provenance, requirements
-from rndlib.cli import main
-from rndlib.doctor import ABSENT, MISSING, OK, Check
+from rndlib.running import doctor, notebooks, provenance, requirements
+from rndlib.running.cli import main
+from rndlib.running.doctor import ABSENT, MISSING, OK, Check
 
 pytestmark = pytest.mark.tools
 
@@ -168,7 +168,9 @@ def test_little_space(monkeypatch, tmp_path):
     [("ro", "choose a folder that can be written"), ("size=4k,nr_inodes=1", "free some space")],
 )
 def test_a_folder_that_takes_no_files(tmp_path, options, told):
-    program = "import sys; from pathlib import Path; from rndlib import doctor; print(*doctor.folder(Path('full')))"
+    program = (
+        "import sys; from pathlib import Path; from rndlib.running import doctor; print(*doctor.folder(Path('full')))"
+    )
     script = f'mkdir full && mount -t tmpfs -o {options} none full && exec "$@"'
     command = [*small.MOUNT, script, "sh", sys.executable, "-c", program]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -204,7 +206,7 @@ def test_the_command_fails_only_where_something_needed_is_missing(monkeypatch, c
 
 
 def test_it_loads_nothing_that_takes_seconds():
-    program = "import sys, rndlib.doctor; print(*{name.split('.')[0] for name in sys.modules})"
+    program = "import sys, rndlib.running.doctor; print(*{name.split('.')[0] for name in sys.modules})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "rndlib" in loaded

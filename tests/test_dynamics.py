@@ -6,7 +6,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from rndlib.dynamics import gain
+from rndlib.theory.dynamics import gain
 
 EIGENVALUES = np.array([1e-11, 1e-4, 0.3, 1.0, 1.9])
 

@@ -10,14 +10,22 @@ from networks import body, jacobian
 from scipy.interpolate import AAA
 from scipy.linalg import expm
 
-from rndlib import MLP, RND, GradientFlow, flow, kernels
-from rndlib.backends.jax import exponential
-from rndlib.backends.jax.exponential import Spectrum, flow_integral
-from rndlib.backends.jax.linearise import linearise, transposed
-from rndlib.backends.jax.precision import in_float64
-from rndlib.exponential import DENSE_ALONE, DENSE_LIMIT, EXPONENTIAL_ERROR, POLES, RESIDUES, SOLVE_RTOL, dense
-from rndlib.solvers import DivergenceError
-from rndlib.weights import Role, draw
+from rndlib import MLP, RND, DivergenceError, GradientFlow, kernels
+from rndlib.training.backends.jax import exponential
+from rndlib.training.backends.jax.exponential import Spectrum, flow_integral
+from rndlib.training.backends.jax.linearise import linearise, transposed
+from rndlib.training.backends.jax.precision import in_float64
+from rndlib.training.flow import integration
+from rndlib.training.flow.exponential import (
+    DENSE_ALONE,
+    DENSE_LIMIT,
+    EXPONENTIAL_ERROR,
+    POLES,
+    RESIDUES,
+    SOLVE_RTOL,
+    dense,
+)
+from rndlib.training.weights import Role, draw
 
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(5, 3))
@@ -183,7 +191,7 @@ def test_what_did_not_converge_starts_anew_from_where_it_is(monkeypatch, many):
 
 def test_training_says_so(monkeypatch):
     of_one_start(monkeypatch, 2)
-    monkeypatch.setattr(flow, "MOST_STEPS", 4)
+    monkeypatch.setattr(integration, "MOST_STEPS", 4)
     # A network of its own: what is compiled for it here must not serve another test.
     net = MLP(3, width=311, sigma_w=1.23)
     with pytest.raises(DivergenceError, match="estimated relative error nan"):

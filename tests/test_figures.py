@@ -8,7 +8,7 @@ import pytest
 from drawings import assert_the_same_every_time
 
 from rndlib import figures, output
-from rndlib.statistics import LogRatio, calibration
+from rndlib.evidence.statistics import LogRatio, calibration
 
 WIDTHS = [32, 128, 512]
 

@@ -6,7 +6,7 @@ from drawings import assert_the_same_every_time
 from matplotlib.patches import StepPatch
 
 from rndlib import datasets, figures
-from rndlib.laws import Gaussian
+from rndlib.theory.laws import Gaussian
 
 WALK, DISTANCE, STOPS = datasets.walk([[0.0, 0.0], [3.0, 4.0], [3.0, 5.0]], per_leg=10)
 

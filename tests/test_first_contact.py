@@ -10,7 +10,7 @@ import environments
 import pytest
 import small
 
-from rndlib import provenance
+from rndlib.running import provenance
 
 pytestmark = pytest.mark.tools
 
@@ -123,7 +123,7 @@ def test_a_kernel_that_does_not_answer(tmp_path):
     program = """
 import asyncio, sys
 from jupyter_client.provisioning import LocalProvisioner
-from rndlib import cli, execution
+from rndlib.running import cli, execution
 execution.START, execution._LAUNCH = 2, "import time; time.sleep(60)"
 
 kill = LocalProvisioner.kill

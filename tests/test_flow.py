@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from networks import BACKENDS, body, jacobian, loss, relative, values
 from problems import X_TEST, Problem, worst
 
-from rndlib import MLP, DeepEnsemble, GradientFlow, flow, kernels, rounding
-from rndlib.backends.jax.precision import in_float64
-from rndlib.clock import clock
-from rndlib.dynamics import gain
-from rndlib.exponential import DENSE_LIMIT
-from rndlib.flow import _around  # pyright: ignore[reportPrivateUsage]
-from rndlib.pilots import Pilot
-from rndlib.solvers import DivergenceError
+from rndlib import MLP, DeepEnsemble, DivergenceError, GradientFlow, kernels
+from rndlib.theory.dynamics import gain
+from rndlib.training.backends.jax.precision import in_float64
+from rndlib.training.flow import integration, precision
+from rndlib.training.flow.exponential import DENSE_LIMIT
+from rndlib.training.flow.integration import _around  # pyright: ignore[reportPrivateUsage]
+from rndlib.training.flow.time_grid import clock
+from rndlib.training.pilots import Pilot
 
 RTOL = GradientFlow().rtol
 DOUBLE = GradientFlow(rtol=RTOL / 10)  # so accurate that its steps are taken in float64
@@ -173,7 +173,7 @@ def test_a_pilot_saves_evaluations_where_the_block_is_like_it_and_is_not_believe
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("heads", [1, MANY])
 def test_of_bodies_that_follow_a_pilot_those_go_on_that_have_to(heads, backend, monkeypatch):
-    monkeypatch.setattr(rounding, "single", lambda *_: False)  # so that alone and together are the same to rounding
+    monkeypatch.setattr(precision, "single", lambda *_: False)  # so that alone and together are the same to rounding
     problem = Problem(MLP(3, width=128), AXES, heads=heads, bodies=6, backend=backend)
     pilot = problem.train(GradientFlow(rtol=1e-2))[1].pilot
 
@@ -212,14 +212,14 @@ def test_the_error_a_pilot_expects_grows_faster_beyond_its_own_reach():
 def test_followers_take_more_steps_where_half_of_them_would_not_do_with_the_pilots():
     solver = GradientFlow(rtol=0.02)
     fine = Pilot(4, reach=0.2, error=0.0025, plain=0.05, largest=30.0)
-    assert flow.followed([fine], solver) == fine
+    assert integration.followed([fine], solver) == fine
     coarse = replace(fine, error=0.005)
-    finer = flow.followed([coarse], solver)
+    finer = integration.followed([coarse], solver)
     assert finer.steps == 6
     assert finer.estimate(4 / 9 * 0.2) == pytest.approx(4 / 9 * coarse.estimate(0.2))
     # Of most, the reach is small; and where twice the steps were needed, that is what blocks find by themselves.
-    assert flow.followed([coarse, *2 * [replace(coarse, reach=0.1)]], solver) == coarse
-    assert flow.followed([replace(fine, error=0.009)], solver).steps == 4
+    assert integration.followed([coarse, *2 * [replace(coarse, reach=0.1)]], solver) == coarse
+    assert integration.followed([replace(fine, error=0.009)], solver).steps == 4
 
 
 def test_with_few_steps_the_finer_integration_is_taken_where_it_is_nearer():
@@ -278,7 +278,7 @@ def test_targets_met_from_the_start(problem):
     bodies, heads, _ = problem.y.shape
     problem = Problem(NET, AXES, heads, bodies, backend=problem.backend.__name__.split(".")[-1])
     problem.y = problem.functions(problem.start, AXES)
-    for solver, left in ((GradientFlow(), rounding.LEFT), (DOUBLE, 1e-9)):
+    for solver, left in ((GradientFlow(), precision.LEFT), (DOUBLE, 1e-9)):
         params, report = problem.train(solver)
         assert worst(problem.functions(params), problem.functions(problem.start)) <= left
         assert report.residual <= 1e-9
@@ -338,7 +338,7 @@ def test_a_linear_model_is_solved_exactly(time, noise_std, heads, backend):
     if problem.xi is not None:
         residual = residual - noise_std * np.swapaxes(problem.xi, 1, 2)
     exact = problem.functions(problem.start) + residual @ G
-    for solver, left in ((GradientFlow(time), rounding.LEFT), (replace(DOUBLE, time=time), 1e-11)):
+    for solver, left in ((GradientFlow(time), precision.LEFT), (replace(DOUBLE, time=time), 1e-11)):
         params, _ = problem.train(solver)
         # For many heads in the accuracy of the exponential and of its linear systems.
         assert worst(problem.functions(params), exact) <= (left if heads == 1 else 2e-4)

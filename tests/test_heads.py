@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rndlib import MLP, RND, BayesianRND, GradientFlow, datasets, kernels, laws
-from rndlib.heads import CROWDING, TOLERATED, HeadsWarning, points_that_count, predicted_ratio, warn_if_narrow
-from rndlib.statistics import level, spread
+from rndlib.evidence.statistics import level, spread
+from rndlib.theory.crowding import CROWDING, TOLERATED, HeadsWarning, points_that_count, predicted_ratio, warn_if_narrow
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from importlib import import_module
 
 import pytest
 
-from rndlib.hidden import hidden
+from rndlib.running.hidden import hidden
 
 
 def test_a_module_is_missing_inside_and_there_afterwards():

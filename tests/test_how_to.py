@@ -10,11 +10,17 @@ from typing import Any
 import pytest
 import torch
 
-from rndlib import activations, arguments, cli, ledger, notebooks
-from rndlib.claims import CLAIMS
+from rndlib import activations
+from rndlib.evidence import ledger
+from rndlib.evidence.claims import CLAIMS
+from rndlib.running import arguments, cli, notebooks
 
 # The pages have examples of the size of an example: more heads than such widths should carry.
-pytestmark = [pytest.mark.tools, pytest.mark.torch, pytest.mark.filterwarnings("ignore::rndlib.heads.HeadsWarning")]
+pytestmark = [
+    pytest.mark.tools,
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning"),
+]
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "how_to"
@@ -39,7 +45,7 @@ def run(texts: list[str], scope: dict[str, Any]) -> None:
 @pytest.fixture(autouse=True)
 def tables_as_they_are(monkeypatch):
     """What a page adds to the tables of activations is taken away again."""
-    from rndlib.backends.jax.activations import VALUE_AND_SLOPE
+    from rndlib.training.backends.jax.activations import VALUE_AND_SLOPE
 
     for table in (activations.ACTIVATIONS, VALUE_AND_SLOPE):
         monkeypatch.setitem(table, "quick_gelu", None)

@@ -26,14 +26,14 @@ def test_importing_rndlib_loads_no_array_library_but_numpy():
 
 
 def test_descriptions_kernels_laws_and_estimators_load_no_backend():
-    everything = "import rndlib; [getattr(rndlib, name) for name in rndlib.__all__]; import rndlib.backends"
+    everything = "import rndlib; [getattr(rndlib, name) for name in rndlib.__all__]; import rndlib.training.backends"
     assert not loaded_after(everything) & HEAVY
 
 
 @pytest.mark.tools
 def test_commands_start_without_what_takes_seconds_to_import():
-    assert not loaded_after("import rndlib.cli") & {"scipy", "papermill", "nbformat"}
-    loaded = loaded_after("import rndlib.execution")
+    assert not loaded_after("import rndlib.running.cli") & {"scipy", "papermill", "nbformat"}
+    loaded = loaded_after("import rndlib.running.execution")
     assert "papermill" in loaded
     assert not loaded & {"rfc3987_syntax", "lark", "scipy"}
 

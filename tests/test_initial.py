@@ -5,9 +5,9 @@ import pytest
 from networks import body, jacobian, values
 
 from rndlib import MLP, RND, DeepEnsemble, GradientFlow, initial, kernels
-from rndlib.backends.jax.precision import in_float64
 from rndlib.estimators import NotFittedError
-from rndlib.weights import Role, draw
+from rndlib.training.backends.jax.precision import in_float64
+from rndlib.training.weights import Role, draw
 
 NET = MLP(3, width=20, depth=3, activation="tanh", sigma_b=0.5)
 SEED = 4

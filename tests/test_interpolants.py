@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rndlib import interpolants, interpolation
 from rndlib.activations import ACTIVATIONS
-from rndlib.expectations import expectations
-from rndlib.interpolants import interpolant
+from rndlib.theory import interpolants, interpolation
+from rndlib.theory.expectations import expectations
+from rndlib.theory.interpolants import interpolant
 
 MIXTURES = ["silu", "tanh"]
 ANY = 10**9  # Nodes, as if there were points enough for so many.

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rndlib import interpolation
-from rndlib.interpolation import ACCURACY, Interval
+from rndlib.theory import interpolation
+from rndlib.theory.interpolation import ACCURACY, Interval
 
 EPS = np.finfo(float).eps
 # Intervals from a point to a ratio of a million, whose polynomials have some hundred terms.

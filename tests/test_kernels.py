@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from rndlib import MLP, kernels
 from rndlib.activations import ACTIVATIONS
-from rndlib.expectations import expectations
 from rndlib.mixtures import kolmogorov_rule
+from rndlib.theory.expectations import expectations
 
 EPS = np.finfo(float).eps
 NAMES = sorted(ACTIVATIONS)
-# What the docstring of rndlib.kernels promises, relative to the largest entry. The issue asks for 1e-7.
+# What the docstring of rndlib.theory.kernels promises, relative to the largest entry. The issue asks for 1e-7.
 PROMISED = {"erf": 1e-11, "gelu": 1e-11, "silu": 1e-10, "tanh": 1e-10, "relu": 3e-8}
 
 few = settings(max_examples=40, deadline=None, derandomize=True)
@@ -104,7 +104,7 @@ def test_ten_nodes_are_enough_for_every_variance_and_correlation(name):
     for rho in (-1, -0.9, 0.3, 0.8, 0.99, 0.9999, 1):
         value, slope = expectations(coarse, q[:, None], q[None, :], rho * scale)
         fine_value, fine_slope = expectations(fine, q[:, None], q[None, :], rho * scale)
-        # The docstring of rndlib.kernels; the scales are sup |E[phi phi]| and sup |phi'|^2 to within a factor.
+        # The docstring of rndlib.theory.kernels; the scales are sup |E[phi phi]| and sup |phi'|^2 to within a factor.
         assert np.abs((value - fine_value) / (scale if name == "silu" else np.minimum(scale, 1))).max() < 1e-11
         assert np.abs(slope - fine_slope).max() < 1e-11
 

@@ -5,17 +5,17 @@ import pytest
 from networks import BACKENDS, body, jacobian
 
 from rndlib import MLP, datasets
-from rndlib.backends.jax.precision import in_float64
-from rndlib.exponential import DENSE_LIMIT
-from rndlib.weights import Params, Role, draw
+from rndlib.training.backends.jax.precision import in_float64
+from rndlib.training.flow.exponential import DENSE_LIMIT
+from rndlib.training.weights import Params, Role, draw
 
 
 @in_float64
 def in_jax(net: MLP, params: Params, X: np.ndarray) -> float:
     import jax.numpy as jnp
 
-    from rndlib.backends.jax.linearise import transposed
-    from rndlib.backends.jax.spectrum import largest_eigenvalue
+    from rndlib.training.backends.jax.linearise import transposed
+    from rndlib.training.backends.jax.spectrum import largest_eigenvalue
 
     return largest_eigenvalue(net, transposed(params), jnp.asarray(X))
 
@@ -23,7 +23,7 @@ def in_jax(net: MLP, params: Params, X: np.ndarray) -> float:
 def in_torch(net: MLP, params: Params, X: np.ndarray) -> float:
     import torch
 
-    from rndlib.backends.torch.spectrum import largest_eigenvalue
+    from rndlib.training.backends.torch.spectrum import largest_eigenvalue
 
     return largest_eigenvalue(net, [(torch.tensor(w), torch.tensor(b)) for w, b in params], torch.tensor(X))
 

@@ -11,9 +11,9 @@ from networks import body, forward, jacobian
 
 from rndlib import MLP
 from rndlib.activations import ACTIVATIONS
-from rndlib.backends.jax import linearise as lin
-from rndlib.backends.jax.precision import in_float64
-from rndlib.weights import Role, draw, draw_directions
+from rndlib.training.backends.jax import linearise as lin
+from rndlib.training.backends.jax.precision import in_float64
+from rndlib.training.weights import Role, draw, draw_directions
 
 N, HEADS, IN_DIM = 4, 2, 3
 WIDTH = 9  # above the fan-in from which products are XLA's, which IN_DIM is not

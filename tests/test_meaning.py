@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 
 from rndlib.torch import NTKMLP, MismatchWarning, ModuleBonus, explain  # noqa: E402
-from rndlib.weights import Role  # noqa: E402
+from rndlib.training.weights import Role  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -180,7 +180,7 @@ def test_descriptions_are_compared_and_not_their_weights():
     assert explain(ours, draw(Role.TARGET, width=32)).factor == 1
     found = explain(ours, draw(Role.TARGET, sigma_w=2.0))
     assert found.factor is None
-    assert_says(found, "rndlib.mismatch.factor")
+    assert_says(found, "rndlib.theory.mismatch.factor")
 
 
 @pytest.mark.parametrize("heads", [2, 64])

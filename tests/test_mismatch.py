@@ -10,9 +10,10 @@ from math import inf
 import numpy as np
 import pytest
 
-from rndlib import MLP, GradientFlow, backends, datasets, kernels, laws, training
-from rndlib.mismatch import factor
-from rndlib.weights import Params, Role, draw
+from rndlib import MLP, GradientFlow, datasets, kernels, laws
+from rndlib.theory.mismatch import factor
+from rndlib.training import backends, train
+from rndlib.training.weights import Params, Role, draw
 
 DATA = datasets.toy(2, n_train=5, n_test=6)
 X, X_TEST = DATA.X, DATA.X_test
@@ -62,9 +63,7 @@ def test_trained_networks_follow_it():
         return backend.functions(NET, params, X_TEST, "float64") - target(bodies, X_TEST)
 
     solver = GradientFlow(rtol=1e-2)
-    trained = training.train(
-        NET, 1, members, Role.PREDICTOR, 0, backend, solver, X, lambda bodies, _: target(bodies, X)
-    )
+    trained = train.train(NET, 1, members, Role.PREDICTOR, 0, backend, solver, X, lambda bodies, _: target(bodies, X))
     measured = np.mean(trained.evaluate(error) ** 2, axis=0) / 2
     margin = 4 * np.sqrt(2 / members) + 10 / NET.width + 2 * solver.rtol
     assert abs(np.mean(measured / (law * expected)) - 1) < margin

@@ -44,7 +44,7 @@ MISTAKES = [
     Mistake("the half of Eq. 2 is missing", "estimators/rnd.py", "_scale = 0.5", "_scale = 1.0", CHI2, "M2"),
     Mistake(
         "kappa-dot of the layer above",
-        "kernels.py",
+        "theory/kernels.py",
         "        kappa, kdot = _next_layer(net, q1[layer], q2[layer], kappa, cheap[layer] if cheap else None)\n",
         "        kappa, _ = _next_layer(net, q1[layer], q2[layer], kappa, cheap[layer] if cheap else None)\n"
         "        _, kdot = _next_layer(net, q1[layer + 1], q2[layer + 1], kappa)\n",
@@ -53,7 +53,7 @@ MISTAKES = [
     ),
     Mistake(
         "the bias is left out of the kernel of all layers but the first",
-        "kernels.py",
+        "theory/kernels.py",
         "net.sigma_w**2 * value + net.sigma_b**2, ",
         "net.sigma_w**2 * value, ",
         KERNELS,
@@ -89,21 +89,28 @@ MISTAKES = [
     Mistake("K for K + 1", "estimators/ensembles.py", ".var(axis=1, ddof=1)", ".var(axis=1)", CHI2, "M2"),
     Mistake(
         "noise without the pull to the start",
-        "training.py",
+        "training/train.py",
         "X, targets(block, start), solver, spectrum, noise_std, offsets, pilot)",
         "X, targets(block, start) - (0 if offsets is None else noise_std * np.swapaxes(offsets, 1, 2)), solver, "
         "spectrum, pilot=pilot)",
         TARGET,
         "B5",
     ),
-    Mistake("the pull to the start without noise", "training.py", "if noise_std and jitter", "if False", TARGET, "B5"),
     Mistake(
-        "predictor and target share their seed", "weights.py", "    TARGET = 2", "    TARGET = 1", ENSEMBLES, "E2 E3"
+        "the pull to the start without noise", "training/train.py", "if noise_std and jitter", "if False", TARGET, "B5"
+    ),
+    Mistake(
+        "predictor and target share their seed",
+        "training/weights.py",
+        "    TARGET = 2",
+        "    TARGET = 1",
+        ENSEMBLES,
+        "E2 E3",
     ),
     Mistake("the target is added", "estimators/rnd.py", "- self._target(", "+ self._target(", ENSEMBLES, "E2 E3"),
     Mistake(
         "another activation in networks than in kernels",
-        "backends/jax/activations.py",
+        "training/backends/jax/activations.py",
         '"silu": _silu,',
         '"silu": lambda z: (_silu(1.7 * z)[0] / 1.7, _silu(1.7 * z)[1]),',
         KERNELS,
@@ -111,7 +118,7 @@ MISTAKES = [
     ),
     Mistake(
         "sigma_b is not applied",
-        "backends/jax/linearise.py",
+        "training/backends/jax/linearise.py",
         "* w, net.sigma_b * b) for",
         "* w, b) for",
         KERNELS,
@@ -119,25 +126,25 @@ MISTAKES = [
     ),
     Mistake(
         "weights of another scale",
-        "weights.py",
+        "training/weights.py",
         "            generator.standard_normal(out=w[index])\n",
         "            generator.standard_normal(out=w[index])\n            w[index] *= 1.2\n",
         KERNELS,
         "P1 P2 P5",
     ),
-    Mistake("the RND error has one prior", "laws.py", "priors=2)", "priors=1)", ENSEMBLES, "E2"),
+    Mistake("the RND error has one prior", "theory/laws.py", "priors=2)", "priors=1)", ENSEMBLES, "E2"),
     Mistake(
         "the posterior of the NNGP",
-        "laws.py",
+        "theory/laws.py",
         "A, C = kernels.kernel(net, X).ntk, kernels.kernel(net, X, X_test).ntk",
         "A, C = kernels.kernel(net, X).nngp, kernels.kernel(net, X, X_test).nngp",
         TARGET,
         "B3",
     ),
-    Mistake("a cross term once", "laws.py", "- 2 * across.nngp)", "- across.nngp)", ENSEMBLES, "E1 E2"),
+    Mistake("a cross term once", "theory/laws.py", "- 2 * across.nngp)", "- across.nngp)", ENSEMBLES, "E1 E2"),
     Mistake(
         "the mean with the printed sign",
-        "laws.py",
+        "theory/laws.py",
         "_gaussian(G.T @ y, prior, G,",
         "_gaussian(-G.T @ y, prior, G,",
         ENSEMBLES,
@@ -145,7 +152,7 @@ MISTAKES = [
     ),
     Mistake(
         "flow stops half way",
-        "flow.py",
+        "training/flow/integration.py",
         "largest), solver.time)",
         "largest), 0.5 * solver.time)",
         KERNELS,
@@ -153,16 +160,16 @@ MISTAKES = [
     ),
     Mistake(
         "gradient descent at twice its rate",
-        "backends/jax/descent.py",
+        "training/backends/jax/descent.py",
         "p - rate * g",
         "p - 2 * rate * g",
         KERNELS,
         "P4",
     ),
-    Mistake("degrees of freedom K + 1", "laws.py", "stats.chi2(dof, ", "stats.chi2(dof + 1, ", CHI2, "M2"),
+    Mistake("degrees of freedom K + 1", "theory/laws.py", "stats.chi2(dof, ", "stats.chi2(dof + 1, ", CHI2, "M2"),
     Mistake(
         "two heads share their weights",
-        "weights.py",
+        "training/weights.py",
         "            generator.standard_normal(out=b[index])\n",
         "            generator.standard_normal(out=b[index])\n"
         "        w[index][1:2] = w[index][:1]  # of the last layer\n",
@@ -171,7 +178,7 @@ MISTAKES = [
     ),
     Mistake(
         "all bodies are the same",
-        "weights.py",
+        "training/weights.py",
         "spawn_key=(int(role), *index)",
         "spawn_key=(int(role), *index[1:])",
         ENSEMBLES,

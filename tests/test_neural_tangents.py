@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rndlib import MLP, kernels
-from rndlib.backends.jax.precision import in_float64
+from rndlib.training.backends.jax.precision import in_float64
 
 pytestmark = pytest.mark.neural_tangents
 

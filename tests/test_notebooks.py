@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rndlib import notebooks
+from rndlib.running import notebooks
 
 pytestmark = pytest.mark.tools
 

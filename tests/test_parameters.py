@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rndlib import parameters
-from rndlib.parameters import Parameter, UsageError
+from rndlib.running import parameters
+from rndlib.running.parameters import Parameter, UsageError
 
 pytestmark = pytest.mark.tools
 

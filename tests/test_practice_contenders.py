@@ -9,7 +9,7 @@ import pytest
 from rndlib import MLP, RND, laws
 from rndlib.practice import data, detectors, regressors, scores, task
 
-pytestmark = pytest.mark.filterwarnings("ignore::rndlib.heads.HeadsWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")
 SIZES = task.Sizes(heads=4, members=3, rtol=0.3, epochs=300)
 TORCH = {"laplace-torch", "RND as agents have it"}
 

@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from rndlib.quiet import quiet
+from rndlib.running.quiet import quiet
 
 
 def test_nothing_is_heard_inside_and_everything_after(capfd):

@@ -12,9 +12,10 @@ import pytest
 import repeats
 import small
 
-from rndlib import ledger, notebooks, runs, studies
-from rndlib.claims import CLAIMS, NO_CLAIMS, Finding
-from rndlib.ledger import Ledger
+from rndlib.evidence import ledger, studies
+from rndlib.evidence.claims import CLAIMS, NO_CLAIMS, Finding
+from rndlib.evidence.ledger import Ledger
+from rndlib.running import notebooks, runs
 
 pytestmark = pytest.mark.tools
 

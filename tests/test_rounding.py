@@ -7,7 +7,8 @@ import pytest
 from networks import BACKENDS
 from problems import Problem, worst
 
-from rndlib import MLP, GradientFlow, rounding
+from rndlib import MLP, GradientFlow
+from rndlib.training.flow import precision
 
 
 def close_pair(gap):
@@ -17,13 +18,13 @@ def close_pair(gap):
 
 
 def allowed(problem, solver):
-    return rounding.single(solver, np.linalg.eigvalsh(problem.theta))
+    return precision.single(solver, np.linalg.eigvalsh(problem.theta))
 
 
 @pytest.fixture
 def train(monkeypatch):
     def train(problem, solver, single):
-        monkeypatch.setattr(rounding, "single", lambda *_: single)
+        monkeypatch.setattr(precision, "single", lambda *_: single)
         params, report = problem.train(solver)
         monkeypatch.undo()
         return problem.functions(params), report
@@ -41,7 +42,7 @@ def test_what_float32_leaves(width, heads, bodies, gap, time, backend, train):
     assert allowed(problem, solver)
     (single, report), (double, exact) = (train(problem, solver, choice) for choice in (True, False))
     assert report.evaluations == exact.evaluations  # the same steps, so that nothing else differs
-    assert 1e-9 < worst(single, double) <= rounding.LEFT
+    assert 1e-9 < worst(single, double) <= precision.LEFT
     # How exactly training points are fitted does not depend on it.
     assert report.residual <= 1e-9 or time < inf
 
@@ -51,7 +52,7 @@ def test_where_float32_would_not_do_it_is_not_used(train):
     solver = GradientFlow(1e6)
     assert not allowed(problem, solver)
     single, double = (train(problem, solver, choice)[0] for choice in (True, False))
-    assert worst(single, double) > rounding.LEFT
+    assert worst(single, double) > precision.LEFT
 
 
 def test_where_float32_fails_float64_takes_over(train):
@@ -68,9 +69,9 @@ def test_nor_where_it_takes_many_steps(train):
     assert allowed(problem, GradientFlow(30.0))
     (tried, report), (double, _) = (train(problem, GradientFlow(30.0), choice) for choice in (True, False))
     assert report.pilot
-    assert report.pilot.steps > rounding.MOST_STEPS
+    assert report.pilot.steps > precision.MOST_STEPS
     np.testing.assert_array_equal(tried, double)
-    assert not rounding.single(GradientFlow(30.0), np.linalg.eigvalsh(problem.theta), report.pilot.steps)
+    assert not precision.single(GradientFlow(30.0), np.linalg.eigvalsh(problem.theta), report.pilot.steps)
 
 
 @pytest.mark.parametrize("scale", [1e-10, 1e10])

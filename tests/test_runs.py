@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 import small
 
-from rndlib import locks, output, runs, sums
-from rndlib.codes import BUSY, KERNEL_DIED, TOO_LONG, UNWRITABLE
-from rndlib.parameters import UsageError
+from rndlib import output
+from rndlib.running import checksums, locks, runs
+from rndlib.running.exit_codes import BUSY, KERNEL_DIED, TOO_LONG, UNWRITABLE
+from rndlib.running.parameters import UsageError
 
 pytestmark = pytest.mark.tools
 
@@ -72,9 +73,9 @@ def test_a_damaged_file_is_found(made, tmp_path, name, damage):
 def test_a_list_of_checksums_that_lost_lines_is_found(made, tmp_path):
     folder = tmp_path / small.NAME
     shutil.copytree(made, folder)
-    lines = (folder / sums.FILE).read_text().splitlines(keepends=True)
+    lines = (folder / checksums.FILE).read_text().splitlines(keepends=True)
     for kept in range(len(lines)):
-        (folder / sums.FILE).write_text("".join(lines[:kept]))
+        (folder / checksums.FILE).write_text("".join(lines[:kept]))
         with pytest.raises(UsageError, match="SHA256SUMS does not name"):
             runs.read(folder)
 
@@ -86,17 +87,17 @@ def test_checksums_are_those_of_sha256sum_and_leave_jupyters_own_files_alone(mad
     (folder / ".ipynb_checkpoints" / "01_judge-checkpoint.ipynb").write_text("{}")
     assert runs.read(folder)
     if tool := shutil.which("sha256sum"):
-        subprocess.run([tool, "--check", "--strict", "--quiet", sums.FILE], cwd=folder, check=True)
+        subprocess.run([tool, "--check", "--strict", "--quiet", checksums.FILE], cwd=folder, check=True)
 
 
 def test_files_in_folders_are_sealed_too(tmp_path):
     (tmp_path / "deep" / "er").mkdir(parents=True)
     (tmp_path / "deep" / "er" / "a b.txt").write_text("a")
-    sums.seal(tmp_path)
-    sums.check(tmp_path)
+    checksums.seal(tmp_path)
+    checksums.check(tmp_path)
     (tmp_path / "deep" / "er" / "a b.txt").write_text("b")
     with pytest.raises(ValueError, match=r"deep/er/a b\.txt was changed"):
-        sums.check(tmp_path)
+        checksums.check(tmp_path)
 
 
 def test_once_runs_once_and_again_after_damage_or_change(place):
@@ -131,7 +132,7 @@ def test_a_change_during_a_run_fails_it(place):
 
 def test_a_lock_is_for_one_process_and_dies_with_it_and_its_heirs(tmp_path):
     path = tmp_path / "lock"
-    hold = "import sys, time; from rndlib import locks; locks.take(__import__('pathlib').Path(sys.argv[1])); {}"
+    hold = "import sys, time; from rndlib.running import locks; locks.take(__import__('pathlib').Path(sys.argv[1])); {}"
     wait = "print('held', flush=True); time.sleep(600)"
     holder = subprocess.Popen([sys.executable, "-c", hold.format(wait), path], stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None
@@ -257,7 +258,7 @@ def fsync(handle):
     real(handle)
 os.fsync = fsync
 import without_kernels
-from rndlib.cli import main
+from rndlib.running.cli import main
 without_kernels.install()
 code = main(sys.argv[1:])
 print(left)

@@ -11,8 +11,8 @@ import site_docstrings
 import site_notebooks
 import site_pages
 
-from rndlib import costs, notebooks
-from rndlib.claims import CLAIMS, NO_CLAIMS
+from rndlib.evidence.claims import CLAIMS, NO_CLAIMS
+from rndlib.running import costs, notebooks
 
 pytestmark = [pytest.mark.tools, pytest.mark.torch]
 
@@ -129,7 +129,7 @@ def test_every_public_name_is_in_the_reference(soup):
     documented = site_pages.names()
     assert {*documented["rndlib"], "kernels", "laws"} == set(rndlib.__all__)
     assert documented["rndlib.torch"] == rndlib.torch.__all__
-    assert {"kernel", "diagonal"} <= set(documented["rndlib.kernels"])
+    assert {"kernel", "diagonal"} <= set(documented["rndlib.theory.kernels"])
 
 
 def test_what_is_printed_wrong_is_in_the_errata(soup):

@@ -27,7 +27,7 @@ from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, Gradie
 from rndlib.estimators import NotFittedError
 
 # The networks are tiny, which the warning about heads is right to notice.
-pytestmark = pytest.mark.filterwarnings("ignore::rndlib.heads.HeadsWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")
 
 # For speed: all shapes of a test file compile once. What is tested here does not depend on how long a network trains.
 FLOW = GradientFlow(time=0.1, rtol=0.1)

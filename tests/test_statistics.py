@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from rndlib import statistics
-from rndlib.claims import CLAIMS
+from rndlib.evidence import statistics
+from rndlib.evidence.claims import CLAIMS
 
 
 def _same_law(first: np.ndarray, second: np.ndarray) -> bool:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rndlib.statistics import over_bodies
+from rndlib.evidence.statistics import over_bodies
 
 
 def test_the_ratio_is_the_mean_over_heads_and_points_in_units_of_the_variance():

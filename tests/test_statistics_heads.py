@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rndlib import laws, statistics
-from rndlib.claims import CLAIMS
+from rndlib import laws
+from rndlib.evidence import statistics
+from rndlib.evidence.claims import CLAIMS
 
 HEADS, POINTS, BODIES = 2, 32, 400
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rndlib import statistics
-from rndlib.claims import CLAIMS
+from rndlib.evidence import statistics
+from rndlib.evidence.claims import CLAIMS
 
 POINTS = 16
 RNG = np.random.default_rng(0)

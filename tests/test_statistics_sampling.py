@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rndlib import statistics
-from rndlib.claims import CLAIMS
-from rndlib.laws import Gaussian
+from rndlib.evidence import statistics
+from rndlib.evidence.claims import CLAIMS
+from rndlib.theory.laws import Gaussian
 
 # Standard RND errors have a third to a half of the posterior's variance in most directions of the toy problem.
 SCALES = np.array([0.3, 0.35, 0.4, 0.5])

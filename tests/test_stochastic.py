@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from networks import BACKENDS, body, forward, relative, values
 
-from rndlib import MLP, RND, BayesianRND, DeepEnsemble, GradientFlow, StochasticGradient, kernels, stochastic
-from rndlib.backends.jax.precision import in_float64
-from rndlib.solvers import DivergenceError
-from rndlib.weights import Role, draw, stream
+from rndlib import MLP, RND, BayesianRND, DeepEnsemble, DivergenceError, GradientFlow, StochasticGradient, kernels
+from rndlib.training import minibatches
+from rndlib.training.backends.jax.precision import in_float64
+from rndlib.training.weights import Role, draw, stream
 
 # The networks are tiny, which the warning about heads is right to notice.
-pytestmark = pytest.mark.filterwarnings("ignore::rndlib.heads.HeadsWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")
 
 NET = MLP(3, width=32, sigma_b=0.5)
 RNG = np.random.default_rng(7)
@@ -123,9 +123,9 @@ def test_patience_leaves_each_body_at_its_best_epoch():
         return [(np.full((2, 1, 1), float(epoch)), np.zeros((2, 1)))]
 
     ticks = []
-    block = stochastic.Block(0, lambda epoch, batches, rates: epoch + 1, params, functions)
-    draws = stochastic.Draws(0, Role.MEMBER, range(2))
-    found, report = stochastic.descend(block, solver, draws, X, np.zeros((2, 1, 23)), lambda: ticks.append(1))
+    block = minibatches.Block(0, lambda epoch, batches, rates: epoch + 1, params, functions)
+    draws = minibatches.Draws(0, Role.MEMBER, range(2))
+    found, report = minibatches.descend(block, solver, draws, X, np.zeros((2, 1, 23)), lambda: ticks.append(1))
     # The first waits two epochs after its second and is not taken up again; the second stops after its seventh.
     assert found[0][0].ravel().tolist() == [2, 5]
     assert (len(ticks), report.evaluations, report.converged) == (7, 7 * (21 // 4), True)

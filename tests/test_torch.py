@@ -5,12 +5,13 @@ from math import inf
 import numpy as np
 import pytest
 
-from rndlib import MLP, RND, GradientDescent, GradientFlow, backends, flow, kernels
-from rndlib.exponential import DENSE_LIMIT, SOLVE_RTOL
-from rndlib.solvers import DivergenceError
-from rndlib.weights import Role, draw, draw_directions
+from rndlib import MLP, RND, DivergenceError, GradientDescent, GradientFlow, kernels
+from rndlib.training import backends
+from rndlib.training.flow import integration
+from rndlib.training.flow.exponential import DENSE_LIMIT, SOLVE_RTOL
+from rndlib.training.weights import Role, draw, draw_directions
 
-pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::rndlib.heads.HeadsWarning")]
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")]
 
 NET = MLP(3, width=32, sigma_b=0.5)
 X = np.random.default_rng(7).normal(size=(4, 3))
@@ -31,7 +32,7 @@ def case(request):
     import torch
     from torch.func import jacrev, vmap
 
-    from rndlib.backends.torch.linearise import apply, linearise
+    from rndlib.training.backends.torch.linearise import apply, linearise
 
     net = MLP(3, width=9, depth=request.param, activation="tanh", sigma_w=1.3, sigma_b=0.7)
     points = torch.tensor(X)
@@ -61,7 +62,7 @@ def close(found, expected):
 def test_kernel(case):
     import torch
 
-    from rndlib.backends.torch.linearise import kernel_matrix, kernel_product
+    from rndlib.training.backends.torch.linearise import kernel_matrix, kernel_product
 
     _, _, at, J = case
     close(kernel_matrix(at), J @ J.mT)
@@ -74,7 +75,7 @@ def test_kernel(case):
 def test_pull_back(case):
     import torch
 
-    from rndlib.backends.torch.linearise import pull_back_
+    from rndlib.training.backends.torch.linearise import pull_back_
 
     net, params, at, J = case
     v = torch.tensor(np.random.default_rng(0).normal(size=(BODIES, len(X), HEADS)))
@@ -84,7 +85,7 @@ def test_pull_back(case):
 
 
 def test_linear_model(case):
-    from rndlib.backends.torch.linearise import linear_model
+    from rndlib.training.backends.torch.linearise import linear_model
 
     net, params, at, J = case
     others = tensors(draw(net, HEADS, 2, Role.MEMBER, range(BODIES)))
@@ -100,8 +101,8 @@ def many():
     """One body of so many heads that its kernel is not formed: linearised, with residuals, and the preconditioner."""
     import torch
 
-    from rndlib.backends.torch.exponential import Spectrum
-    from rndlib.backends.torch.linearise import linearise
+    from rndlib.training.backends.torch.exponential import Spectrum
+    from rndlib.training.backends.torch.linearise import linearise
 
     heads = DENSE_LIMIT // len(X) + 2
     at = linearise(NET, tensors(draw(NET, heads, 0, Role.PREDICTOR, range(1))), torch.tensor(X))
@@ -110,8 +111,8 @@ def many():
 
 @pytest.mark.parametrize("iterations", [1000, 5])
 def test_a_solve_and_one_that_starts_anew(monkeypatch, many, iterations):
-    from rndlib.backends.torch import exponential
-    from rndlib.backends.torch.linearise import kernel_matrix
+    from rndlib.training.backends.torch import exponential
+    from rndlib.training.backends.torch.linearise import kernel_matrix
 
     monkeypatch.setattr(exponential, "ITERATIONS", iterations)
     monkeypatch.setattr(exponential, "STARTS", 100)
@@ -125,13 +126,13 @@ def test_a_solve_and_one_that_starts_anew(monkeypatch, many, iterations):
 
 
 def test_what_did_not_converge_is_not_a_number(monkeypatch, many):
-    from rndlib.backends.torch import exponential
+    from rndlib.training.backends.torch import exponential
 
     monkeypatch.setattr(exponential, "ITERATIONS", 2)
     monkeypatch.setattr(exponential, "STARTS", 1)
     at, r, spectrum = many
     assert exponential.flow_integral(at, r, [inf], 0.0, spectrum)[0].isnan().all()
-    monkeypatch.setattr(flow, "MOST_STEPS", 4)
+    monkeypatch.setattr(integration, "MOST_STEPS", 4)
     with pytest.raises(DivergenceError, match="estimated relative error nan"):
         RND(NET, r.shape[-1], backend="torch").fit(X)
 
@@ -139,8 +140,8 @@ def test_what_did_not_converge_is_not_a_number(monkeypatch, many):
 def test_a_body_that_left_the_finite_numbers_takes_no_other_along():
     import torch
 
-    from rndlib.backends.torch.exponential import Spectrum, flow_integral
-    from rndlib.backends.torch.linearise import linearise
+    from rndlib.training.backends.torch.exponential import Spectrum, flow_integral
+    from rndlib.training.backends.torch.linearise import linearise
 
     params = tensors(draw(NET, 1, 0, Role.MEMBER, range(3)))
     params[0][0][1] = inf

@@ -8,7 +8,7 @@ import pytest
 import typecheck
 from jaxtyping import Float, jaxtyped
 
-from rndlib import weights
+from rndlib.training import weights
 
 checked = jaxtyped(typechecker=typecheck.check)
 

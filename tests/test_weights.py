@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from rndlib import MLP
-from rndlib.weights import Role, draw, draw_directions, draw_offsets, stream
+from rndlib.training.weights import Role, draw, draw_directions, draw_offsets, stream
 
 NET = MLP(3, width=16, depth=3)
 

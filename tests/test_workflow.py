@@ -230,8 +230,9 @@ def test_a_run_computes_with_the_threads_asked_for(place):
     """Those that XLA starts grow by as many as are asked for more; OpenMP and BLAS go by their variables."""
     program = """
 import os, sys
-from rndlib import cores, runs
-from rndlib.cli import main
+from rndlib import cores
+from rndlib.running import runs
+from rndlib.running.cli import main
 runs.run = lambda *arguments: sys.exit(0)
 try:
     main(["run", "01", "--threads", sys.argv[1]])

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from rndlib import output
-from rndlib.batch import process
-from rndlib.cli import main
+from rndlib.running.batch import process
+from rndlib.running.cli import main
 
 
 def install() -> None:
@@ -37,15 +37,15 @@ def install() -> None:
         node["cells"][2]["outputs"] = [{"name": "stdout", "output_type": "stream", "text": said.getvalue()}]
         (folder / notebook.path.name).write_text(json.dumps(node), encoding="utf-8")
 
-    fake: Any = types.ModuleType("rndlib.execution")
+    fake: Any = types.ModuleType("rndlib.running.execution")
     fake.NotebookFailed, fake.KernelDied = NotebookFailed, type("KernelDied", (NotebookFailed,), {})
     fake.execute, fake.peak_memory = execute, lambda: 1
-    sys.modules["rndlib.execution"] = fake
+    sys.modules["rndlib.running.execution"] = fake
     process.rndlib = lambda: [sys.executable, __file__]
     # Nor are figures drawn, which takes longer than all else that is left; tests of the report have them.
-    undrawn: Any = types.ModuleType("rndlib.batch.heatmaps")
+    undrawn: Any = types.ModuleType("rndlib.running.batch.heatmaps")
     undrawn.figures = lambda outcomes: []
-    sys.modules["rndlib.batch.heatmaps"] = undrawn
+    sys.modules["rndlib.running.batch.heatmaps"] = undrawn
 
 
 if __name__ == "__main__":

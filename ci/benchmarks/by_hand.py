@@ -2,8 +2,8 @@
 
 In the precision of what they are given, but for the eigenproblem, which is in float64.
 
-It is what is left of `rndlib.backends.jax.flow` when the network, its depth and its heads are known beforehand. How far
-this stays behind the machine is up to XLA; how far the library stays behind this, to the library.
+It is what is left of `rndlib.training.backends.jax.flow` when the network, its depth and its heads are known
+beforehand. How far this stays behind the machine is up to XLA; how far the library stays behind this, to the library.
 """
 
 from math import sqrt
@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from rndlib import MLP
-from rndlib.backends.jax.activations import VALUE_AND_SLOPE
-from rndlib.backends.jax.programs import WIDE
+from rndlib.training.backends.jax.activations import VALUE_AND_SLOPE
+from rndlib.training.backends.jax.programs import WIDE
 
 Layers = Any  # [(w (d, n), b (n,)), (v (n, 1), a (1,))], as the JAX backend has them
 

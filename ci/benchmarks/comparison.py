@@ -9,9 +9,9 @@ from benchmarks.descent import ACCURACY, Found, Problem, trained
 from benchmarks.peers import ONE_BY_ONE, OPTIMISERS, TOGETHER
 from benchmarks.timing import REPEATS, Timing, ratio, side_by_side
 from rndlib import MLP, GradientFlow
-from rndlib.costs import Row
-from rndlib.training import PILOTS
-from rndlib.weights import Params
+from rndlib.running.costs import Row
+from rndlib.training.train import PILOTS
+from rndlib.training.weights import Params
 
 SOLVER = GradientFlow(rtol=ACCURACY)
 """What rndlib trains by: the accuracy that all are asked for; its default is ten times as fine."""

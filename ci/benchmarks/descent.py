@@ -10,11 +10,12 @@ import numpy as np
 from jaxtyping import Float
 
 from benchmarks.peers import Peer
-from rndlib import MLP, backends, kernels
-from rndlib.backends.jax.linearise import transposed
-from rndlib.backends.jax.precision import in_float64
-from rndlib.backends.jax.spectrum import largest_eigenvalue
-from rndlib.weights import Params
+from rndlib import MLP, kernels
+from rndlib.training import backends
+from rndlib.training.backends.jax.linearise import transposed
+from rndlib.training.backends.jax.precision import in_float64
+from rndlib.training.backends.jax.spectrum import largest_eigenvalue
+from rndlib.training.weights import Params
 
 ACCURACY = 1e-2
 """Relative distance of the test function from the converged flow's, in the norm over test points, at which descent is

@@ -11,8 +11,8 @@ from benchmarks.descent import Problem
 from benchmarks.section import Asked, Case, Section
 from benchmarks.timing import REPEATS, once
 from rndlib import MLP, DeepEnsemble, GradientFlow, datasets
-from rndlib.costs import Row
-from rndlib.weights import Role, draw
+from rndlib.running.costs import Row
+from rndlib.training.weights import Role, draw
 
 WIDTHS, QUICK_WIDTHS = (512, 2048, 8192), (512,)
 MEMBERS, QUICK_MEMBERS = 513, 65

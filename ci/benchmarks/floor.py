@@ -6,7 +6,7 @@ from benchmarks import rates, step
 from benchmarks.section import Asked, Case, Section
 from benchmarks.timing import side_by_side
 from rndlib import MLP, DeepEnsemble, GradientDescent, datasets
-from rndlib.costs import Row
+from rndlib.running.costs import Row
 
 WIDTHS, QUICK_WIDTHS = (512, 4096), (512,)
 MEMBERS, QUICK_MEMBERS = 513, 33

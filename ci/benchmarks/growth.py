@@ -12,7 +12,7 @@ from scipy import stats
 
 from benchmarks.one_size import TASKS, Measured, Task
 from benchmarks.section import Asked, Case, Section
-from rndlib.costs import Row, Spread
+from rndlib.running.costs import Row, Spread
 
 QUICK = ("width", "evaluate", "kernel", "law-n")
 """The tasks that a quick run looks at."""

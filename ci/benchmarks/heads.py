@@ -9,10 +9,10 @@ from benchmarks import comparison
 from benchmarks.descent import Problem
 from benchmarks.section import Asked, Case, Section
 from benchmarks.timing import once
-from rndlib import MLP, RND, BayesianRND, GradientFlow, backends, datasets
-from rndlib.costs import Row
-from rndlib.heads import HeadsWarning
-from rndlib.weights import Role, draw
+from rndlib import MLP, RND, BayesianRND, GradientFlow, HeadsWarning, datasets
+from rndlib.running.costs import Row
+from rndlib.training import backends
+from rndlib.training.weights import Role, draw
 
 HEADS, QUICK_HEADS = 512, 32
 WIDTH, QUICK_WIDTH = 2048, 512

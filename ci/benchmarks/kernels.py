@@ -13,9 +13,9 @@ from benchmarks.section import Asked, Case, Section
 from benchmarks.timing import ratio, side_by_side
 from rndlib import MLP
 from rndlib import kernels as ours
-from rndlib.backends.jax.precision import in_float64
-from rndlib.costs import Row
-from rndlib.quiet import quiet
+from rndlib.running.costs import Row
+from rndlib.running.quiet import quiet
+from rndlib.training.backends.jax.precision import in_float64
 
 Matrices = tuple[np.ndarray, np.ndarray]
 

@@ -21,8 +21,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.timing import once
-from rndlib import MLP, RND, DeepEnsemble, GradientDescent, GradientFlow, datasets, kernels, laws
-from rndlib.heads import HeadsWarning
+from rndlib import MLP, RND, DeepEnsemble, GradientDescent, GradientFlow, HeadsWarning, datasets, kernels, laws
 
 CALLS, ENOUGH = 3, 20.0
 """A task is called so often after the first time, unless the calls have taken so many seconds."""

@@ -17,7 +17,7 @@ from jax import lax
 from torch.func import vmap
 
 from rndlib import MLP
-from rndlib.weights import Params
+from rndlib.training.weights import Params
 
 OPTIMISERS = ("GD", "Adam")
 

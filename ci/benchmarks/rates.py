@@ -12,11 +12,11 @@ from jax import lax
 
 from benchmarks.timing import Timing, side_by_side
 from rndlib import cores
-from rndlib.backends.jax.activations import VALUE_AND_SLOPE
-from rndlib.backends.jax.precision import in_float64
-from rndlib.backends.jax.programs import WIDE
 from rndlib.blocks import parallel
-from rndlib.costs import Row, Spread
+from rndlib.running.costs import Row, Spread
+from rndlib.training.backends.jax.activations import VALUE_AND_SLOPE
+from rndlib.training.backends.jax.precision import in_float64
+from rndlib.training.backends.jax.programs import WIDE
 
 DTYPES = ("float32", "float64")
 SIDE, QUICK_SIDE = 2048, 512

@@ -9,10 +9,9 @@ import numpy as np
 from benchmarks.rates import operations_per_second
 from benchmarks.section import Asked, Case, Section
 from benchmarks.timing import ratio, side_by_side
-from rndlib import MLP, BayesianEnsemble, BayesianRND, datasets, laws
-from rndlib.costs import Row
-from rndlib.exponential import POLES
-from rndlib.heads import HeadsWarning
+from rndlib import MLP, BayesianEnsemble, BayesianRND, HeadsWarning, datasets, laws
+from rndlib.running.costs import Row
+from rndlib.training.flow.exponential import POLES
 
 SIZES = (
     *((10, points) for points in (1000, 3000, 10_000)),

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from rndlib.costs import Row
+from rndlib.running.costs import Row
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,17 @@ from threadpoolctl import threadpool_limits
 from benchmarks import by_hand, rates
 from benchmarks.timing import side_by_side
 from rndlib import MLP, cores, datasets, kernels
-from rndlib.backends.jax import linearise
-from rndlib.backends.jax.activations import VALUE_AND_SLOPE
-from rndlib.backends.jax.exponential import Spectrum
-from rndlib.backends.jax.flow import _integrate  # pyright: ignore[reportPrivateUsage]
-from rndlib.backends.jax.precision import in_float64
-from rndlib.backends.jax.programs import WIDE
-from rndlib.backends.sizes import block_size
 from rndlib.blocks import parallel
-from rndlib.costs import Row, Spread
-from rndlib.flow import MOST_STEPS
-from rndlib.weights import Role, draw
+from rndlib.running.costs import Row, Spread
+from rndlib.training.backends.jax import linearise
+from rndlib.training.backends.jax.activations import VALUE_AND_SLOPE
+from rndlib.training.backends.jax.exponential import Spectrum
+from rndlib.training.backends.jax.flow import _integrate  # pyright: ignore[reportPrivateUsage]
+from rndlib.training.backends.jax.precision import in_float64
+from rndlib.training.backends.jax.programs import WIDE
+from rndlib.training.backends.sizes import block_size
+from rndlib.training.flow.integration import MOST_STEPS
+from rndlib.training.weights import Role, draw
 
 NOTE = (
     "A step of the solver linearises one network at N = 10 points, forms and decomposes its tangent kernel, and moves "

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from rndlib.costs import Spread
+from rndlib.running.costs import Spread
 
 Name = TypeVar("Name", bound=Hashable)
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.section import Asked, Case, Section
-from rndlib import reports, runs
-from rndlib.costs import Row
-from rndlib.parameters import UsageError
-from rndlib.runs import Result
+from rndlib.running import reports, runs
+from rndlib.running.costs import Row
+from rndlib.running.parameters import UsageError
+from rndlib.running.runs import Result
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 

@@ -6,14 +6,15 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from rndlib import backends, checks, training
+from rndlib import checks
 from rndlib.estimators import columns
 from rndlib.estimators.protocol import Parameterised
 from rndlib.estimators.unfitted import not_fitted
 from rndlib.network import MLP
-from rndlib.solvers import GradientFlow, Report, Solver
-from rndlib.training import Targets, Trained
-from rndlib.weights import Params, Role, draw_directions
+from rndlib.training import backends, train
+from rndlib.training.solvers import GradientFlow, Report, Solver
+from rndlib.training.train import Targets, Trained
+from rndlib.training.weights import Params, Role, draw_directions
 
 Functions = Float[np.ndarray, "outputs t"]
 Variances = Float[np.ndarray, " t"]
@@ -139,7 +140,7 @@ class Estimator(Parameterised):
         backend = backends.load(self.backend)
         solver = GradientFlow() if self.solver is None else self.solver
         net, seed = self._network(X), int(self.seed)
-        return training.train(net, int(heads), int(bodies), role, seed, backend, solver, X, targets, **noise)
+        return train.train(net, int(heads), int(bodies), role, seed, backend, solver, X, targets, **noise)
 
     def _functions(self, params: Params, X: np.ndarray, dtype: str) -> Float[np.ndarray, "bodies heads t"]:
         return backends.load(self.backend).functions(self._network(X), params, X, dtype)

@@ -6,16 +6,17 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from rndlib import backends, checks
+from rndlib import checks
 from rndlib.blocks import blockwise
 from rndlib.estimators.base import Functions, Network, Prediction, Variances
 from rndlib.estimators.protocol import Regressor
 from rndlib.estimators.rnd import Distillation
 from rndlib.estimators.unfitted import not_fitted
-from rndlib.heads import points_that_count, warn_if_narrow
-from rndlib.solvers import Solver, StochasticGradient
-from rndlib.training import Trained
-from rndlib.weights import Params, Role, draw
+from rndlib.theory.crowding import points_that_count, warn_if_narrow
+from rndlib.training import backends
+from rndlib.training.solvers import Solver, StochasticGradient
+from rndlib.training.train import Trained
+from rndlib.training.weights import Params, Role, draw
 
 MeanFunction = Callable[[Float[np.ndarray, "t d"]], Variances]
 

@@ -6,8 +6,8 @@ from numpy.typing import ArrayLike
 from rndlib import checks
 from rndlib.estimators.base import Estimator, Functions, GroupVariances, Network, Prediction, Variances, parts
 from rndlib.estimators.protocol import Regressor
-from rndlib.solvers import Solver
-from rndlib.weights import Params, Role, draw
+from rndlib.training.solvers import Solver
+from rndlib.training.weights import Params, Role, draw
 
 
 class _Ensemble(Regressor, Estimator):
@@ -136,8 +136,8 @@ class DeepEnsemble(_Ensemble):
     def fit(self, X: ArrayLike, y: ArrayLike) -> "DeepEnsemble":
         """Train every member on X (N, in_dim), y (N,).
 
-        Warns with `rndlib.conditioning.ConditionWarning` where the kernel on X is so nearly singular that gradient
-        flow may take long.
+        Warns with `rndlib.training.flow.conditioning.ConditionWarning` where the kernel on X is so nearly singular that
+        gradient flow may take long.
 
         Raises
         ------

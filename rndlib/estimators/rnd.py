@@ -5,9 +5,9 @@ from numpy.typing import ArrayLike
 
 from rndlib import checks
 from rndlib.estimators.base import Estimator, Functions, GroupVariances, Network, Variances, parts
-from rndlib.heads import warn_if_narrow
-from rndlib.solvers import Solver
-from rndlib.weights import Params, Role, draw
+from rndlib.theory.crowding import warn_if_narrow
+from rndlib.training.solvers import Solver
+from rndlib.training.weights import Params, Role, draw
 
 
 class Distillation(Estimator):

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float
 
+from rndlib.evidence.statistics.seeds import t_interval
 from rndlib.figures.style import GREY, LOOKS, Figure, blank, legend_below, style
-from rndlib.statistics.seeds import t_interval
 
 _LOOKS = [*LOOKS, (GREY, "x", "-")]
 

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.ticker import NullLocator
 
+from rndlib.evidence.statistics import calibration
 from rndlib.figures.style import BLACK, BLUE, GREY, LOOKS, Figure, blank, legend_below, side_by_side, style
-from rndlib.statistics import calibration
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
+from rndlib.evidence.statistics import LogRatio
 from rndlib.figures.style import BLACK, BLUE, GREY, LOOKS, RED, Figure, blank, legend_below, style
-from rndlib.statistics import LogRatio
 
 
 def ratio_over_points(series: Mapping[str, LogRatio], margin: float) -> Figure:

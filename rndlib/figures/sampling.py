@@ -8,7 +8,7 @@ from jaxtyping import Float
 from scipy import stats
 
 from rndlib.figures.style import BLACK, BLUE, GREY, LOOKS, RED, Figure, blank, legend_below, style
-from rndlib.laws import Gaussian
+from rndlib.theory.laws import Gaussian
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 
-from rndlib import checks, kernels
+from rndlib import checks
 from rndlib.network import MLP
+from rndlib.theory import kernels
 
 
 @dataclass(frozen=True)

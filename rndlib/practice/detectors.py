@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from rndlib import checks, laws
+from rndlib import checks
 from rndlib.estimators import RND
 from rndlib.practice import models
 from rndlib.practice.task import Task, parameters
-from rndlib.solvers import GradientFlow
+from rndlib.theory import laws
+from rndlib.training.solvers import GradientFlow
 
 
 @dataclass(frozen=True)

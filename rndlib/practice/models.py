@@ -2,7 +2,7 @@
 
 from rndlib.estimators import BayesianEnsemble, BayesianRND, DeepEnsemble
 from rndlib.practice.task import Task
-from rndlib.solvers import GradientFlow, StochasticGradient
+from rndlib.training.solvers import GradientFlow, StochasticGradient
 
 
 def bayesian_rnd(task: Task, solver: GradientFlow | StochasticGradient) -> BayesianRND:

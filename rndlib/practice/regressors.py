@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from rndlib import laws
 from rndlib.practice import models, scores
 from rndlib.practice.task import Task, parameters
-from rndlib.solvers import GradientFlow, StochasticGradient
+from rndlib.theory import laws
+from rndlib.training.solvers import GradientFlow, StochasticGradient
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,12 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.stats import qmc
 
-from rndlib import checks, laws
+from rndlib import checks
 from rndlib.blocks import parallel
 from rndlib.estimators import BayesianEnsemble, BayesianRND, DeepEnsemble
+from rndlib.evidence.statistics.draws import exact_draws
 from rndlib.network import MLP
-from rndlib.statistics.draws import exact_draws
+from rndlib.theory import laws
 
 Drawn = Float[np.ndarray, "candidates count"]
 Sampler = Callable[[np.ndarray, np.ndarray, np.ndarray, int, int], Drawn]

@@ -13,9 +13,9 @@ from jaxtyping import Float
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from rndlib.mismatch import MismatchWarning
 from rndlib.network import MLP
 from rndlib.practice.task import Task
+from rndlib.theory.mismatch import MismatchWarning
 from rndlib.torch import ModuleBonus
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"silu": nn.SiLU, "relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh}

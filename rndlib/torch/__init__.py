@@ -9,7 +9,7 @@ target; `explain` says whether half the mean squared error of two modules is an 
     bonus.update(obs)              # and of what is seen now, less from here on
 """
 
-from rndlib.mismatch import MismatchWarning as MismatchWarning
+from rndlib.theory.mismatch import MismatchWarning as MismatchWarning
 from rndlib.torch.bonus import RNDBonus as RNDBonus
 from rndlib.torch.distillation import ModuleBonus as ModuleBonus
 from rndlib.torch.meaning import Meaning as Meaning

@@ -7,11 +7,11 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from rndlib.heads import warn_if_narrow
 from rndlib.network import MLP
+from rndlib.theory.crowding import warn_if_narrow
 from rndlib.torch.distillation import ModuleBonus, shape
 from rndlib.torch.network import NTKMLP
-from rndlib.weights import Role
+from rndlib.training.weights import Role
 
 
 class RNDBonus(ModuleBonus):

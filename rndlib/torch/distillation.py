@@ -13,10 +13,10 @@ from torch.optim import Adam, Optimizer
 
 from rndlib import checks
 from rndlib.estimators import NotFittedError
-from rndlib.mismatch import MismatchWarning
-from rndlib.solvers import DivergenceError
+from rndlib.theory.mismatch import MismatchWarning
 from rndlib.torch.meaning import explain
 from rndlib.torch.normalise import RunningNormaliser
+from rndlib.training.solvers import DivergenceError
 
 Observations = Tensor | ArrayLike
 

@@ -109,4 +109,4 @@ def _differ(predictor: nn.Module, target: nn.Module) -> str:
     u, g = predictor.net, target.net
     if replace(g, width=u.width) == u:  # At any width the limit is the same.
         return ""
-    return f"{u} against {g}, for which rndlib.mismatch.factor has the factor at points"
+    return f"{u} against {g}, for which rndlib.theory.mismatch.factor has the factor at points"

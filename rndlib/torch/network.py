@@ -5,9 +5,9 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from rndlib import checks
-from rndlib.backends.torch.linearise import apply
 from rndlib.network import MLP
-from rndlib.weights import Role, draw
+from rndlib.training.backends.torch.linearise import apply
+from rndlib.training.weights import Role, draw
 
 
 class NTKMLP(nn.Module):
@@ -33,7 +33,7 @@ class NTKMLP(nn.Module):
     >>> import torch
     >>> from rndlib import MLP
     >>> from rndlib.torch import NTKMLP
-    >>> from rndlib.weights import Role
+    >>> from rndlib.training.weights import Role
     >>> network = NTKMLP(MLP(in_dim=6, width=32), heads=4, role=Role.TARGET, seed=1)
     >>> network(torch.zeros(5, 2, 3)).shape
     torch.Size([5, 4])

@@ -1,0 +1,95 @@
+"""Claims of notebook 00: wide networks before, during and after training, and the two kernels that describe them."""
+
+from rndlib.evidence.claims.claim import Claim
+from rndlib.evidence.claims.shared import JOINT
+
+_NOTEBOOK = "00_preliminaries"
+_TYPICAL = "geometric mean over networks of the relative error at the largest width, upper 95 % end"
+_TENTH = "0.1 is what a kernel that is off by 10 % everywhere has"
+
+ROWS = [
+    Claim(
+        id="P1",
+        statement="At initialisation a wide network has mean zero and covariance kappa, and 0 between two outputs.",
+        source="Proposition B.2",
+        notebook=_NOTEBOOK,
+        statistic=JOINT,
+        unit="one network with two heads",
+        kind="equivalence",
+        tolerance=0.1,
+        why="0.1 is a mean off by a tenth of a standard deviation in every whitened direction, or variances by 14 %",
+        control="kappa with the bias left out of the last layer",
+    ),
+    Claim(
+        id="P1-gauss",
+        statement="At initialisation two outputs of a wide network are jointly Gaussian over several points.",
+        source="Proposition B.2",
+        notebook=_NOTEBOOK,
+        statistic="relative excess of the fourth moment of the whitened outputs, outer 95 % end",
+        unit="one network with two heads",
+        kind="equivalence",
+        tolerance=0.1,
+        why="0.1 is a kurtosis of 3.3 in place of 3: a variance that scatters by a third from network to network",
+        control="networks a few units wide, of nearly the same covariance",
+    ),
+    Claim(
+        id="P2",
+        statement="The tangent kernel of a wide network is Theta for one head, and zero between different heads.",
+        source="Proposition B.3, with the indices of its proof",
+        notebook=_NOTEBOOK,
+        statistic=_TYPICAL,
+        unit="one network with two heads",
+        kind="equivalence",
+        tolerance=0.1,
+        why=f"{_TENTH}, or two heads that have a tenth of it in common",
+        control="kappa-dot of the layer below, as printed",
+    ),
+    Claim(
+        id="P2-slope",
+        statement="The relative error of the tangent kernel falls as one over the square root of the width.",
+        source="Proposition B.3, whose sums over units obey the central limit theorem",
+        notebook=_NOTEBOOK,
+        statistic="distance from -1/2 of the slope of log error on log width, outer 95 % end",
+        unit="one network with two heads at each width",
+        kind="equivalence",
+        tolerance=0.25,
+        why="nearer to -1/2 than to 0, an error that stays, and than to -1, one that falls as 1 / width",
+        control="kappa-dot of the layer below, as printed",
+    ),
+    Claim(
+        id="P3",
+        statement="In training the tangent kernel changes ever less, relative to itself, as the width grows.",
+        source="Section 2, below Eq. 5",
+        notebook=_NOTEBOOK,
+        statistic="slope of log relative change on log width, upper 95 % end",
+        unit="one network at each width",
+        kind="rate",
+        tolerance=-0.5,
+        why="the change is bounded by a constant over the root of the width in Lee et al. (2019), whom the paper cites",
+        control="mean-field scaling: output divided and learning rate multiplied to move features at every width",
+    ),
+    Claim(
+        id="P4",
+        statement="A wide network is at every training time the kernel regression from its own start.",
+        source="Eq. 6 and Theorem B.1 with the sign of its proof, Eq. 24 at finite t and at a step of descent",
+        notebook=_NOTEBOOK,
+        statistic="largest error over training times, relative to the way moved, geometric mean, upper 95 % end",
+        unit="one network at the largest width",
+        kind="equivalence",
+        tolerance=0.1,
+        why="a tenth of the way that the function moves; one that did not move would be off by 1",
+        control="the minus sign of Eq. 6 and Theorem B.1, as printed",
+    ),
+    Claim(
+        id="P5",
+        statement="The tangent kernel of the last layer alone is the NNGP kernel.",
+        source="Section 4, below Eq. 13",
+        notebook=_NOTEBOOK,
+        statistic=_TYPICAL,
+        unit="one network with two heads",
+        kind="equivalence",
+        tolerance=0.1,
+        why=_TENTH,
+        control="the kernel of the layers below, Theta - kappa",
+    ),
+]

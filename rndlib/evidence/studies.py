@@ -1,0 +1,62 @@
+"""What many seeds said of the ledger: the tables stored beside the notebooks, and how the report shows them.
+
+`ci/repeats.py` writes them. `calibration.json` counts, over hundreds of seeds at a small size, how often a true claim
+failed and how often a negative control passed; `other_seeds.json` has the verdicts of other seeds at the stored size.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rndlib.evidence.claims import CLAIMS
+from rndlib.evidence.ledger import rounded
+from rndlib.evidence.tables import aligned
+
+CALIBRATION = "calibration.json"
+OTHER_SEEDS = "other_seeds.json"
+
+
+def read(place: Path, name: str) -> list[dict[str, Any]]:
+    """The rows of a stored table, one a claim; none where it has not been made."""
+    path = place / name
+    return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.is_file() else []
+
+
+def report(place: Path) -> list[str]:
+    """Both tables as parts of a Markdown report; those that have not been made are left out."""
+    parts = []
+    if rows := read(place, OTHER_SEEDS):
+        seeds = len(rows[0]["first"])
+        parts += ["# Other seeds", f"The same verdicts with {seeds} other sets of seeds, at the stored size."]
+        parts.append(aligned(["id", "tolerance", "values", "values of the control", "verdicts"], map(_seeds, rows)))
+    if rows := read(place, CALIBRATION):
+        parts += [
+            "# Size and power",
+            "How often each true claim failed and each negative control passed, over independent repeats at a small "
+            "size, with the upper end of the 95 % interval of that share (Clopper and Pearson).",
+            aligned(["id", "repeats", "claim failed", "control passed"], map(_calibration, rows)),
+        ]
+    return parts
+
+
+def _seeds(row: dict[str, Any]) -> list[str]:
+    tolerance = CLAIMS[row["id"]].tolerance
+    values, controls = ([numbers[key] for numbers in row["first"]] for key in ("value", "control"))
+    verdicts = ("PASS" if v <= tolerance < c else "FAIL" for v, c in zip(values, controls, strict=True))
+    return [
+        row["id"],
+        rounded(tolerance),
+        *(" ".join(map(rounded, part)) for part in (values, controls)),
+        " ".join(verdicts),
+    ]
+
+
+def _calibration(row: dict[str, Any]) -> list[str]:
+    return [row["id"], str(row["repeats"]), *(_share(row[key], row["repeats"]) for key in ("failed", "missed"))]
+
+
+def _share(count: int, repeats: int) -> str:
+    from scipy.stats import binomtest  # Here, as it takes a second, and every command imports this module.
+
+    top = binomtest(count, repeats, alternative="less").proportion_ci(0.95).high
+    return f"{100 * count / repeats:.1f} % (at most {100 * top:.1f} %)"

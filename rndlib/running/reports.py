@@ -1,0 +1,101 @@
+"""What is shown of results: what they cost, what keeps them from holding, and a report with the figures."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rndlib.evidence import ledger, studies
+from rndlib.evidence.claims import CLAIMS, NO_CLAIMS
+from rndlib.evidence.ledger import Verdict
+from rndlib.evidence.tables import aligned
+from rndlib.running import costs
+from rndlib.running.runs import Result
+
+KEYS = ["id", "statement", "notebook", "statistic", "value", "tolerance", "passed", "control_rejected"]
+
+
+def rows(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
+    """The verdicts as objects with the keys `KEYS`."""
+    return [{key: getattr(verdict, key) for key in KEYS} for verdict in verdicts]
+
+
+def declared() -> str:
+    """The claims as declared, an aligned Markdown table."""
+    head = ["id", "statement", "in the paper", "kind", "tolerance", "negative control", "notebook"]
+    return aligned(
+        head,
+        (
+            [c.id, c.statement, c.source, c.kind, ledger.rounded(c.tolerance), c.control, c.notebook[:2]]
+            for c in CLAIMS.values()
+        ),
+    )
+
+
+def unsettled(results: Iterable[Result]) -> list[str]:
+    """What keeps the results from holding, a line each: claims that fail, declared ones without a verdict, or none."""
+    lines: list[str] = []
+    for result in results:
+        if not result.verdicts and result.run.notebook not in NO_CLAIMS:
+            lines.append(f"{result.folder} has no verdict")
+        for verdict in result.verdicts:
+            if not verdict.passed:
+                lines.append(f"{verdict.id} fails: {verdict.value:g} is above the tolerance {verdict.tolerance:g}")
+            if not verdict.control_rejected:
+                lines.append(f"{verdict.id} shows nothing: its negative control passes too ({verdict.control})")
+        reached = {verdict.id for verdict in result.verdicts}
+        declared = [claim.id for claim in CLAIMS.values() if claim.notebook == result.run.notebook]
+        lines += [f"{id_} has no verdict in {result.folder}" for id_ in declared if id_ not in reached]
+    return lines
+
+
+def passed(results: Sequence[Result]) -> float:
+    """Seconds from the first start of runs side by side to the last end; of others, of all runs together."""
+    runs = [result.run for result in results]
+    starts = [datetime.fromisoformat(run.started).timestamp() for run in runs]
+    ends = [start + run.seconds for start, run in zip(starts, runs, strict=True)]
+    return min(max(ends) - min(starts), sum(run.seconds for run in runs))
+
+
+def cost(results: Sequence[Result]) -> str:
+    """The seconds of all runs together, in how many they were done side by side, and the largest peak memory of one."""
+    seconds, peak = sum(result.run.seconds for result in results), max(result.run.peak_memory for result in results)
+    beside = passed(results)
+    # A start is known to the second.
+    return f"{seconds:.0f} s{f' in {beside:.0f}' if beside < seconds - 1 else ''}, peak memory {peak / 2**20:.0f} MiB"
+
+
+def report(results: Sequence[Result], place: Path, notebooks: Path) -> str:
+    """A Markdown report on all results, figures linked relative to `place`, with what is stored beside `notebooks`."""
+    verdicts = [verdict for result in results for verdict in result.verdicts]
+    lines = unsettled(results)
+    parts = [
+        "# Claims",
+        ledger.table(verdicts),
+        "Every claim holds." if not lines else "\n".join(f"- {line}" for line in lines),
+        "# Runs",
+        aligned(["notebook", "profile", "seconds", "peak memory", "hardware", "commit"], map(_run, results)),
+        f"Together {cost(results)}.",
+        *studies.report(notebooks),
+        *costs.report(notebooks),
+    ]
+    for result in results:
+        figures = sorted(result.folder.glob("*.png"))
+        if figures:
+            parts.append(f"# Figures of {result.run.notebook}")
+            parts += [f"![{figure.stem}]({figure.relative_to(place).as_posix()})" for figure in figures]
+    return "\n\n".join(parts) + "\n"
+
+
+def _run(result: Result) -> list[str]:
+    run, machine = result.run, result.run.hardware
+    gpus = "".join(f", {gpu}" for gpu in machine["gpu"])
+    commit = "none" if run.checkout is None else run.checkout["commit"][:12] + " changed" * run.checkout["changed"]
+    return [
+        run.notebook,
+        run.profile,
+        f"{run.seconds:.0f}",
+        f"{run.peak_memory / 2**20:.0f} MiB",
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB{gpus}",
+        commit,
+    ]

@@ -1,0 +1,254 @@
+"""The laws of the paper's theorems for infinitely wide networks, at any training time and noise level.
+
+kappa is the NNGP kernel and Theta the NTK (`rndlib.kernels`); X are the N training points, x the T test points.
+Training is gradient flow on `1/2 ||f(X) - y||^2`, summed over points, for `time` (learning rate 1), or with
+`learning_rate` gradient descent on it for `time / learning_rate` steps. It enters by the gain
+`G = A^-1 (I - E) Theta_Xx` of `rndlib.theory.dynamics`, with A = Theta_XX + noise_std^2 I.
+"""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from rndlib import checks
+from rndlib.network import MLP
+from rndlib.theory import kernels
+from rndlib.theory.dynamics import gain
+
+# A variance is a difference of kernels, so where it vanishes its rounding error decides the sign. This multiple of
+# the variance before training is the accuracy of the kernels (relu's near repeated points is the largest error).
+_ROUNDING = 1e-7
+
+
+Points = Float[np.ndarray, "n d"]
+Labels = Float[np.ndarray, " n"]
+TestPoints = Float[np.ndarray, "T d"]
+Across = Float[np.ndarray, "n T"]
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """A Gaussian law of a function at T test points.
+
+    mean: (T,). var: (T,), its variances. cov: (T, T), its covariances, or None where only variances were asked for.
+
+    >>> from rndlib import MLP, datasets, laws
+    >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
+    >>> law = laws.posterior(net, data.X, data.y, data.X_test, full_cov=True)
+    >>> law.mean.shape, law.var.shape, law.cov.shape
+    ((2,), (2,), (2, 2))
+    """
+
+    mean: Float[np.ndarray, " T"]
+    var: Float[np.ndarray, " T"]
+    cov: Float[np.ndarray, "T T"] | None
+
+
+def ensemble(
+    net: MLP,
+    X: ArrayLike,
+    y: ArrayLike,
+    X_test: ArrayLike,
+    time: float = inf,
+    full_cov: bool = False,
+    learning_rate: float | None = None,
+) -> Gaussian:
+    """Law of a network's function after training on `X` (N, in_dim), `y` (N,), over its initialisations.
+
+    `N(G^T y, kappa_xx + G^T kappa_XX G - (G^T kappa_Xx + h.c.))`, without noise: the paper's theorem on the
+    distribution of post-convergence functions, at any time. Time 0 is the law at initialisation.
+
+    Returns mean and variance at `X_test` (T, in_dim), in the units of y, and with `full_cov` the covariance (T, T).
+    A variance that comes out negative within rounding is 0.
+
+    Raises
+    ------
+    ValueError: an argument has the wrong shape, holds NaN or infinity, or is out of range; X repeats a point or its
+        kernel is singular, at a time long enough for it to matter (always at infinite time); `learning_rate` is
+        not below 2 / lambda_max of A, or `time` not a finite whole number of its steps.
+
+    >>> from rndlib import MLP, datasets, laws
+    >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
+    >>> law = laws.ensemble(net, data.X, data.y, data.X_test)
+    >>> law.mean.round(3), law.var.round(3)
+    (array([-5.018,  1.032]), array([5.702, 0.026]))
+    """
+    X, X_test = _inputs(net, X, X_test)
+    y = checks.labels("y", y, len(X))
+    return _standard(net, X, y, X_test, time, full_cov, learning_rate, priors=1)
+
+
+def rnd_error(
+    net: MLP,
+    X: ArrayLike,
+    X_test: ArrayLike,
+    time: float = inf,
+    full_cov: bool = False,
+    learning_rate: float | None = None,
+) -> Gaussian:
+    """Law of `u - g`: predictor `u` trained on `X` (N, in_dim) to match the fixed random network `g`, one head.
+
+    Mean zero, and twice the covariance of `ensemble`: the paper's theorem on the distribution of post-convergence
+    RND errors, at any time. Arguments, result and errors as in `ensemble`.
+
+    >>> from rndlib import MLP, datasets, laws
+    >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
+    >>> (laws.rnd_error(net, data.X, data.X_test).var / laws.ensemble(net, data.X, data.y, data.X_test).var).round(6)
+    array([2., 2.])
+    """
+    X, X_test = _inputs(net, X, X_test)
+    return _standard(net, X, np.zeros(len(X)), X_test, time, full_cov, learning_rate, priors=2)
+
+
+def posterior(
+    net: MLP, X: ArrayLike, y: ArrayLike, X_test: ArrayLike, noise_std: float = 0.0, full_cov: bool = False
+) -> Gaussian:
+    """Posterior of `f ~ GP(0, Theta)` at `X_test`, given `y = f(X)` plus noise of standard deviation `noise_std`.
+
+    `N(Theta_xX A^-1 y, Theta_xx - Theta_xX A^-1 Theta_Xx)`, the paper's NTK-GP posterior predictive with its footnote
+    on noise. It is the law of f: add `noise_std**2` for that of a new observation. Arguments, result and errors
+    as in `ensemble`.
+
+    >>> from rndlib import MLP, datasets, laws
+    >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
+    >>> law = laws.posterior(net, data.X, data.y, data.X_test, noise_std=0.1)
+    >>> law.mean.round(3), law.var.round(3)
+    (array([-3.328,  0.978]), array([15.769,  0.128]))
+    """
+    X, X_test = _inputs(net, X, X_test)
+    y = checks.labels("y", y, len(X))
+    return _bayesian(net, X, y, X_test, inf, noise_std, full_cov, None)
+
+
+def bayesian_rnd_error(
+    net: MLP,
+    X: ArrayLike,
+    X_test: ArrayLike,
+    time: float = inf,
+    noise_std: float = 0.0,
+    full_cov: bool = False,
+    learning_rate: float | None = None,
+) -> Gaussian:
+    """Law of the error of Bayesian RND, whose target makes the error at initialisation GP(0, Theta).
+
+    Mean zero, covariance `Theta_xx - Theta_xX A^-1 (I - E^2) Theta_Xx`: at infinite time that of `posterior`, the
+    paper's theorem on the distribution of Bayesian RND errors. With noise, targets are jittered and parameters
+    drawn back to their start, both by `noise_std`. Arguments, result and errors as in `ensemble`.
+
+    >>> from rndlib import MLP, datasets, laws
+    >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
+    >>> laws.bayesian_rnd_error(net, data.X, data.X_test, noise_std=0.1).var.round(3)
+    array([15.769,  0.128])
+    """
+    X, X_test = _inputs(net, X, X_test)
+    return _bayesian(net, X, np.zeros(len(X)), X_test, time, noise_std, full_cov, learning_rate)
+
+
+def mean_square(variance: ArrayLike, dof: int) -> Any:
+    """`variance / dof * chi2(dof)`: law of the mean square of `dof` independent N(0, variance) numbers.
+
+    By the paper's theorem on distributional equivalence this is, with `variance` that of `ensemble`, the law of half
+    the mean squared error of `dof` RND heads, and of the sample variance (ddof = 1) of `dof + 1` ensemble members.
+
+    Returns a frozen SciPy distribution; one for each entry where `variance` is an array.
+
+    Raises
+    ------
+    ValueError: `dof` is not a whole number of at least 1; `variance` is not finite, or not above 0 (at 0 the law is a
+        point mass at 0, which has no density).
+
+    >>> from rndlib import laws
+    >>> law = laws.mean_square(variance=2.0, dof=512)
+    >>> [round(float(quantile), 2) for quantile in law.interval(0.95)]
+    [1.76, 2.25]
+    """
+    dof = checks.whole("dof", dof, at_least=1)
+    variance = checks.array("variance", variance, *np.shape(variance))
+    if variance.min() <= 0:
+        raise ValueError(
+            f"variance has an entry of {variance.min():.6g}: give entries above 0, leaving out known points"
+        )
+    return stats.chi2(dof, scale=variance / dof)
+
+
+def _inputs(net: MLP, X: ArrayLike, X_test: ArrayLike) -> tuple[Points, TestPoints]:
+    X, X_test = checks.points("X", X, net.in_dim), checks.points("X_test", X_test, net.in_dim)
+    kernels.variances(net, "X", X)  # `kernel` makes the same check, but by its own names for the two
+    kernels.variances(net, "X_test", X_test)
+    return X, X_test
+
+
+def _standard(
+    net: MLP,
+    X: Points,
+    y: Labels,
+    X_test: TestPoints,
+    time: float,
+    full_cov: bool,
+    learning_rate: float | None,
+    priors: int,
+) -> Gaussian:
+    time, learning_rate = _schedule(X, time, 0.0, learning_rate)
+    train, across = kernels.kernel(net, X), kernels.kernel(net, X, X_test)
+    G = gain(train.ntk, across.ntk, time, learning_rate)
+    prior = priors * _prior(net, X_test, full_cov).nngp
+    return _gaussian(G.T @ y, prior, G, priors * (train.nngp @ G - 2 * across.nngp))
+
+
+def _bayesian(
+    net: MLP,
+    X: Points,
+    y: Labels,
+    X_test: TestPoints,
+    time: float,
+    noise_std: float,
+    full_cov: bool,
+    learning_rate: float | None,
+) -> Gaussian:
+    noise_std = checks.non_negative("noise_std", noise_std)
+    if noise_std * noise_std == inf:
+        raise ValueError(f"noise_std = {noise_std!r}: its square is beyond float64; give a smaller one")
+    time, learning_rate = _schedule(X, time, noise_std, learning_rate)
+    A, C = kernels.kernel(net, X).ntk, kernels.kernel(net, X, X_test).ntk
+    A.flat[:: len(A) + 1] += noise_std * noise_std
+    # The error on X starts with covariance A, so that training leaves Theta_xx less Theta_xX A^-1 times
+    # 2 (I - E) - (I - E)^2 = I - E^2 times Theta_Xx.
+    G = gain(A, C, time, learning_rate, power=2)
+    return _gaussian(G.T @ y, _prior(net, X_test, full_cov).ntk, G, -C)
+
+
+def _schedule(X: Points, time: float, noise_std: float, learning_rate: float | None) -> tuple[float, float | None]:
+    time = checks.duration("time", time)
+    if time == inf and noise_std == 0:
+        checks.distinct("X", X)
+    return time, None if learning_rate is None else checks.positive("learning_rate", learning_rate)
+
+
+def _prior(net: MLP, X_test: TestPoints, full_cov: bool) -> kernels.Kernel:
+    return kernels.kernel(net, X_test) if full_cov else kernels.diagonal(net, X_test)
+
+
+def _gaussian(mean: Float[np.ndarray, " T"], prior: Float[np.ndarray, "..."], G: Across, H: Across) -> Gaussian:
+    """The law with the symmetric part of `prior + G^T H` as covariance; its diagonal alone where `prior` is one."""
+    scale = prior if prior.ndim == 1 else prior.diagonal()
+    var = scale + np.einsum("nt,nt->t", G, H)
+    low = var < -_ROUNDING * scale
+    if low.any():
+        row = int(low.argmax())
+        raise ValueError(
+            f"X: its kernel is too ill-conditioned for a variance at row {row} of X_test, which came out as "
+            f"{var[row]:.3g}: drop points that nearly repeat others, give noise_std > 0 where it is offered, or a "
+            "shorter time"
+        )
+    var = np.maximum(var, 0)
+    if prior.ndim == 1:
+        return Gaussian(mean, var, None)
+    change = G.T @ H
+    cov = prior + (change + change.T) / 2
+    np.fill_diagonal(cov, var)
+    return Gaussian(mean, var, cov)

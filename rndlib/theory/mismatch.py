@@ -1,0 +1,76 @@
+"""What half the mean squared error of RND estimates where predictor and target are not alike.
+
+A predictor u with the kernels kappa_u and Theta, trained on X to match an independent g with the prior kernel kappa_g,
+ends in the limit of width at the error (the paper's appendix on the post-convergence function, applied to u - g)
+
+    u(x) - g(x) = [u_0 - g](x) - G^T [u_0 - g](X),    G = Theta_XX^-1 Theta_Xx
+
+The map is linear and that of the predictor alone; u_0 - g is GP(0, kappa_u + kappa_g). With
+`V[kappa] = kappa_xx + G^T kappa_XX G - 2 G^T kappa_Xx`, half the expected square is `(V[kappa_u] + V[kappa_g]) / 2`,
+and V[kappa_u] the variance of an ensemble of predictors. Hence the factor
+
+    (1 + V[kappa_g] / V[kappa_u]) / 2
+
+It is 1 where kappa_g = kappa_u, the case of theorem rndequivalence, whatever Theta is. Where the target is c times a
+network of the predictor's law, kappa_g = c^2 kappa_u, it is (1 + c^2) / 2 at every x. Else it depends on x and on the
+training points. Before time is infinite G is that of `rndlib.theory.dynamics`, and all of this holds.
+"""
+
+from math import inf
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from rndlib import checks
+from rndlib.network import MLP
+from rndlib.theory import kernels, laws
+from rndlib.theory.dynamics import gain
+
+
+class MismatchWarning(UserWarning):
+    """Predictor and target of RND differ, so that half the mean squared error is not an ensemble's variance.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from rndlib.theory.mismatch import MismatchWarning
+    >>> warnings.simplefilter("error", MismatchWarning)  # to make it an error
+    """
+
+
+def factor(predictor: MLP, target: MLP, X: ArrayLike, X_test: ArrayLike, time: float = inf) -> Float[np.ndarray, " T"]:
+    """Half the expected squared error over the variance of an ensemble of predictors, at `X_test` (T, in_dim).
+
+    Exact in the limit of width, for a predictor and a target of these descriptions after gradient flow on `X`
+    (N, in_dim) for `time`. Divide `variance` or a bonus by it to be back in the units of an ensemble's variance.
+
+    Raises
+    ------
+    ValueError: as `laws.ensemble`; the two differ in in_dim; the ensemble has no variance at a point of X_test, such
+        as at one of X.
+
+    Examples
+    --------
+    >>> from rndlib import MLP
+    >>> from rndlib.theory.mismatch import factor
+    >>> predictor = MLP(2, activation="relu", sigma_w=1.0, sigma_b=0.0)
+    >>> louder = MLP(2, activation="relu", sigma_w=2.0, sigma_b=0.0)  # 2^2 times the function
+    >>> factor(predictor, louder, X=[[1, 0]], X_test=[[0, 1], [1, 1]]).round(6)
+    array([8.5, 8.5])
+    """
+    if target.in_dim != predictor.in_dim:
+        raise ValueError(f"target = {target}: give the predictor's in_dim = {predictor.in_dim}")
+    X, X_test = checks.points("X", X, predictor.in_dim), checks.points("X_test", X_test, predictor.in_dim)
+    variance = laws.ensemble(predictor, X, np.zeros(len(X)), X_test, time=time).var
+    # The law leaves no more than rounding of the prior variance at a point that is known.
+    known = variance <= 1e-7 * kernels.diagonal(predictor, X_test).nngp
+    if known.any():
+        raise ValueError(
+            f"X_test: at row {int(known.argmax())} the ensemble has no variance to compare with: leave out known points"
+        )
+    tangent = kernels.kernel(predictor, X).ntk, kernels.kernel(predictor, X, X_test).ntk
+    G = gain(*tangent, time, None)
+    prior, across = kernels.kernel(target, X).nngp, kernels.kernel(target, X, X_test).nngp
+    targets = kernels.diagonal(target, X_test).nngp + np.einsum("nt,nt->t", G, prior @ G - 2 * across)
+    return (1 + targets / variance) / 2

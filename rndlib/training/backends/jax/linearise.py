@@ -1,0 +1,191 @@
+"""One network (Eq. 1) and its tangent at a parameter vector, without ever forming the Jacobian.
+
+With `delta^l` the derivative of the outputs with respect to the preactivations `z^l`, layer l adds
+`(delta^l delta^l') G^l` to the tangent kernel, where `G^l = sigma_w^2 / n_{l-1} x^l x^l' + sigma_b^2` is N x N. So
+a product with the kernel goes backward and forward through the layers and costs what two forward passes do.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from math import sqrt
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax, vmap
+from jaxtyping import Array, Float
+
+from rndlib.network import MLP
+from rndlib.training.backends.jax.activations import VALUE_AND_SLOPE
+
+# Fan-in and fan-out differ from layer to layer: names with an underscore bind nothing. Weights are the transposes of
+# Eq. 1's, so that a layer is x w and its units lie side by side in memory.
+Given = np.ndarray | Array
+"""What a compiled program takes. It converts NumPy's arrays ten times as fast as `jnp.asarray` does."""
+
+Params = list[tuple[Float[Array, "_fan_in _fan_out"], Float[Array, "_fan_out"]]]
+Bodies = Sequence[tuple[Float[Given, "bodies _fan_in _fan_out"], Float[Given, "bodies _fan_out"]]]
+
+
+# Up to this fan-in a sum of outer products beats XLA's matrix product, whose inner loop is then too short.
+_NARROW = 8
+# With so few rows, and many units, products with one of them at a time beat it, too, in float32: three times as fast
+# with 5 rows, twice with 10, and still by a quarter or a half with 30; with 20 rows of 64 the two are level.
+_FEW, _MANY = 32, 64
+
+
+class Linear(NamedTuple):
+    """What the tangent of a network on N points needs: Eq. 1 evaluated at its parameters.
+
+    inputs: x^l, (N, n_{l-1}), for l = 1..L.
+    slopes: phi'(z^l), (N, n_l), for l = 1..L-1.
+    weights: sigma_w / sqrt(n_{l-1}) w^l, transposed, (n_{l-1}, n_l), for l = 1..L.
+    transposed: their transposes, (n_l, n_{l-1}): XLA's CPU product with a transposed view is several times slower.
+    grams: G^l, (N, N), for l = 1..L.
+    """
+
+    inputs: list[Array]
+    slopes: list[Array]
+    weights: list[Array]
+    transposed: list[Array]
+    grams: list[Array]
+
+
+def transposed(
+    params: Sequence[tuple[np.ndarray, np.ndarray]], dtype: str = "float64"
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Parameters or directions as the rest of the library has them, with or without bodies, for the functions below."""
+    return [(np.asarray(np.swapaxes(w, -1, -2), dtype, order="C"), np.asarray(b, dtype)) for w, b in params]
+
+
+def in_numpy(params: Sequence[tuple[Given, Given]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The other way round."""
+    return [(np.swapaxes(np.asarray(w), -1, -2), np.asarray(b)) for w, b in params]
+
+
+def scaled(net: MLP, params: Params) -> Params:
+    """The layers of Eq. 1 with their factors, sigma_w / sqrt(n_{l-1}) w^l and sigma_b b^l, of parameters or directions.
+
+    What is evaluated at many points is scaled once, not for each of them.
+    """
+    return [(net.sigma_w / sqrt(w.shape[0]) * w, net.sigma_b * b) for w, b in params]
+
+
+def _across(x: Array, w: Array) -> Array:
+    """x w, with x (N, n_{l-1}) and w (n_{l-1}, n_l)."""
+    if w.shape[0] <= _NARROW:
+        return sum((x[:, j : j + 1] * w[j] for j in range(1, w.shape[0])), x[:, :1] * w[0])
+    return x @ w
+
+
+def apply(net: MLP, layers: Params, X: Float[Array, "n d"]) -> Float[Array, "n heads"]:
+    """f(X; theta), Eq. 1, of `scaled` parameters."""
+    x = X
+    for w, b in layers[:-1]:
+        x, _ = VALUE_AND_SLOPE[net.activation](_across(x, w) + b)
+    w, b = layers[-1]
+    return _across(x, w) + b
+
+
+def body_tangent(net: MLP, layers: Params, directions: Params, X: Float[Array, "n d"]) -> Float[Array, "n heads"]:
+    """The Bayesian target g~ of Proposition rndntkgpinit: J_theta f(X) psi, with the last layer's part of psi zero.
+
+    Parameters and directions are `scaled`.
+    """
+    x, dx = X, jnp.zeros_like(X)
+    for l, ((w, b), (dw, db)) in enumerate(zip(layers[:-1], directions, strict=True)):
+        z = _across(x, w) + b
+        dz = _across(x, dw) + db
+        if l:  # the data itself does not move
+            dz += dx @ w
+        x, slope = VALUE_AND_SLOPE[net.activation](z)
+        dx = slope * dz
+    return dx @ layers[-1][0]
+
+
+def gram(x: Float[Array, "rows units"]) -> Float[Array, "rows rows"]:
+    """x x'."""
+    if x.dtype != jnp.float32 or x.shape[0] > _FEW or x.shape[1] < _MANY:
+        return x @ x.T
+    return lax.platform_dependent(x, cpu=lambda x: lax.map(lambda row: x @ row, x), default=lambda x: x @ x.T)
+
+
+def linearise(net: MLP, params: Params, X: Float[Array, "n d"]) -> tuple[Float[Array, "n heads"], Linear]:
+    """f(X; theta) and its tangent there."""
+    inputs, slopes, weights, grams = [], [], [], []
+    x = z = X
+    for l, (w, b) in enumerate(scaled(net, params)):
+        if l:
+            x, slope = VALUE_AND_SLOPE[net.activation](z)
+            slopes.append(slope)
+        inputs.append(x)
+        weights.append(w)
+        grams.append(net.sigma_w**2 / len(w) * gram(x) + net.sigma_b**2)
+        z = _across(x, w) + b
+    return z, Linear(inputs, slopes, weights, [w.T for w in weights], grams)
+
+
+def _backward(at: Linear, v: Array) -> list[Array]:
+    """d/dz^l of <v, f(X)>, for l = L..1."""
+    deltas = [v]
+    for w, slope in zip(at.transposed[:0:-1], at.slopes[::-1], strict=True):
+        deltas.append((deltas[-1] @ w) * slope)
+    return deltas
+
+
+def pull_back(net: MLP, at: Linear, v: Float[Array, "n heads"]) -> Params:
+    """J' v, in parameter space."""
+    return [
+        (net.sigma_w / sqrt(x.shape[1]) * (x.T @ delta), net.sigma_b * delta.sum(0))
+        for delta, x in zip(_backward(at, v)[::-1], at.inputs, strict=True)
+    ]
+
+
+def pull_back_each(
+    net: MLP, at: Linear, v: Float[Array, "vectors n heads"]
+) -> list[tuple[Float[Array, "vectors _fan_in _fan_out"], Float[Array, "vectors _fan_out"]]]:
+    """J' v of several vectors v, on the leading axis of every array."""
+    if v.shape[2] > 1:
+        return vmap(partial(pull_back, net, at))(v)
+    v = v[:, None, :, 0]
+    *hidden, last = at.inputs
+    # The derivatives of the one output serve all of them, and `kernel_matrix`, too; by the last layer they are ones.
+    gradients = []
+    for delta, x in zip(_backward(at, jnp.ones((v.shape[2], 1), v.dtype))[:0:-1], hidden, strict=True):
+        weighted = jnp.concatenate([net.sigma_w / sqrt(x.shape[1]) * v * x.T, net.sigma_b * v], axis=1)
+        gradient = (weighted.reshape(-1, v.shape[2]) @ delta).reshape(*weighted.shape[:2], -1)
+        gradients.append((gradient[:, :-1], gradient[:, -1]))
+    weights = net.sigma_w / sqrt(last.shape[1]) * (v[:, 0] @ last)
+    return [*gradients, (weights[:, :, None], net.sigma_b * v.sum(2))]
+
+
+def push_forward(at: Linear, change: Params) -> Float[Array, "n heads"]:
+    """J d_theta, in function space, with d_theta `scaled`."""
+    dz = jnp.zeros((at.inputs[0].shape[0], 0), at.inputs[0].dtype)
+    for l, ((dw, db), x) in enumerate(zip(change, at.inputs, strict=True)):
+        carried = (at.slopes[l - 1] * dz) @ at.weights[l] if l else 0.0
+        dz = carried + _across(x, dw) + db
+    return dz
+
+
+def kernel_product(at: Linear, v: Float[Array, "n heads"]) -> Float[Array, "n heads"]:
+    """Theta v = J J' v, with Theta the empirical tangent kernel over points and heads."""
+    deltas = _backward(at, v)[::-1]
+    dz = at.grams[0] @ deltas[0]
+    for w, slope, gram, delta in zip(at.weights[1:], at.slopes, at.grams[1:], deltas[1:], strict=True):
+        dz = (slope * dz) @ w + gram @ delta
+    return dz
+
+
+def kernel_matrix(at: Linear) -> Float[Array, "n_heads n_heads"]:
+    """Theta as a matrix over (point, head) pairs, point-major."""
+    n, heads = at.inputs[0].shape[0], at.weights[-1].shape[1]
+    identity = jnp.eye(heads, dtype=at.grams[-1].dtype)
+    total = jnp.einsum("ij,ab->iajb", at.grams[-1], identity).reshape(n * heads, n * heads)
+    delta = jnp.broadcast_to(at.transposed[-1], (n, *at.transposed[-1].shape))
+    for l in reversed(range(len(at.slopes))):
+        delta = delta * at.slopes[l][:, None, :]
+        flat = delta.reshape(n * heads, -1)
+        total += gram(flat) * jnp.repeat(jnp.repeat(at.grams[l], heads, 0), heads, 1)
+        delta = delta @ at.transposed[l]
+    return total

@@ -1,0 +1,104 @@
+"""How ill-conditioned a training set may be for gradient flow, said before training.
+
+Modes of the tangent kernel with eigenvalue lambda settle at times of 1 / lambda. From the first to the last that
+settles within the training time is a factor of `lambda_max min(time, 1 / lambda_min)`: the condition number of the
+kernel on X, noise included, where training is long enough. A network's curvature turns up at each of these scales, and
+the steps that resolve it grow with about the square root of that factor: in one dimension, where kernels lose their
+rank soonest, 8 to 30 points at widths 64 to 1024 took
+
+    factor          evaluations, of at most 32,767
+    1e4             15 to 1,023
+    1e6             255 to 4,095
+    1e8             2,046 to 16,383
+    1e10 and more   4,095 to 32,767, or did not reach rtol = 1e-3: most fits from 3e11 on, one at 7e8
+
+The factor is no verdict. A single pair of close points whose labels agree adds one slow mode that settles on its own,
+and did no harm up to 3e12; with labels that differ, it did at 8e8. Nor does a fit show before its end whether it will
+succeed, as its error stays of order one until a few steps more are enough. So this warns, and refuses nothing.
+"""
+
+import warnings
+
+import numpy as np
+from jaxtyping import Float
+
+from rndlib.network import MLP
+from rndlib.training.solvers import GradientFlow
+
+TOLERATED = 1e8
+"""The factor above which there is a warning: the smallest at which a fit has missed its accuracy is 7e8."""
+
+COMFORTABLE = 1e6
+"""The factor that the advice aims at, at which fits take seconds."""
+
+
+class ConditionWarning(UserWarning):
+    """The kernel on X is so nearly singular that training may take long, and may miss its accuracy.
+
+    >>> import warnings
+    >>> from rndlib import MLP, RND
+    >>> from rndlib.training.flow.conditioning import ConditionWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", ConditionWarning)
+    ...     RND(MLP(1, width=64), heads=4).fit([[0.0], [1e-4], [1.0]])
+    Traceback (most recent call last):
+    rndlib.training.flow.conditioning.ConditionWarning: X with noise_std = 0: the tangent kernel is nearly singular (condition number 8e+08): give noise_std of about 0.002 or more where it is offered, a training time of about 2e+05 or less, or drop close points; training takes long and may miss rtol = 0.001
+    """  # noqa: E501 - a message is one line
+
+
+def factor(eigenvalues: Float[np.ndarray, " n"], time: float) -> float:
+    """`lambda_max min(time, 1 / lambda_min)`: over how many scales of time training to `time` stretches.
+
+    eigenvalues: of the tangent kernel on X, noise included, in ascending order; the smallest may be 0 within rounding.
+
+    >>> import numpy as np
+    >>> from rndlib.training.flow import conditioning
+    >>> conditioning.factor(np.array([0.25, 5.0]), np.inf), conditioning.factor(np.array([0.25, 5.0]), 2.0)
+    (20.0, 10.0)
+    """
+    low, high = float(eigenvalues[0]), float(eigenvalues[-1])
+    return high * min(time, 1 / max(low, np.finfo(float).tiny))
+
+
+def warn_if_nearly_singular(
+    net: MLP, eigenvalues: Float[np.ndarray, " n"], noise_std: float, solver: GradientFlow
+) -> None:
+    """Warn where `factor` is above `TOLERATED`, with the noise and the time that would bring it down.
+
+    Without a hidden layer there is no curvature, and gradient flow is exact at any factor.
+
+    eigenvalues: as in `factor`. noise_std: what of them is noise.
+
+    >>> import numpy as np
+    >>> from rndlib import MLP, GradientFlow
+    >>> from rndlib.training.flow import conditioning
+    >>> conditioning.warn_if_nearly_singular(MLP(3), np.array([0.25, 5.0]), 0.5, GradientFlow())  # far from it: none
+    """
+    said = advice(eigenvalues, solver.time)
+    if net.depth > 1 and said:
+        warnings.warn(
+            f"X with noise_std = {noise_std:g}: {said}; training takes long and may miss rtol = {solver.rtol:g}",
+            ConditionWarning,
+            stacklevel=6,
+        )
+
+
+def advice(eigenvalues: Float[np.ndarray, " n"], time: float) -> str:
+    """What to change, in words, where `factor` is above `TOLERATED`; else nothing.
+
+    >>> import numpy as np
+    >>> from rndlib.training.flow import conditioning
+    >>> conditioning.advice(np.array([1e-9, 4.0]), time=np.inf)
+    'the tangent kernel is nearly singular (condition number 4e+09): give noise_std of about 0.002 or more where it is
+     offered, a training time of about 2e+05 or less, or drop close points'
+    >>> conditioning.advice(np.array([1e-9, 4.0]), time=1e4)
+    ''
+    """
+    found, high = factor(eigenvalues, time), float(eigenvalues[-1])
+    if found <= TOLERATED:
+        return ""
+    return (
+        f"the tangent kernel is nearly singular (condition number {found:.1g}): give noise_std of about "
+        f"{(high / COMFORTABLE) ** 0.5:.1g} or more where it is offered, a training time of about "
+        f"{COMFORTABLE / high:.1g} or less, or drop close points"
+    )

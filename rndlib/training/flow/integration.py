@@ -1,0 +1,240 @@
+"""Gradient flow by an exponential midpoint rule: how finely a block of bodies is stepped, over any array library.
+
+One step from theta, with residual r = f(X) - y: linearise at a point theta_m near the step's midpoint, and follow this
+linear flow over the whole step,
+
+    theta_1 = theta - J_m' V(Theta_m, h) (r_m + J_m (theta - theta_m)),     V(Theta, h) = Theta^{-1} (I - e^{-h Theta}).
+
+Each linear flow is exact, so stiffness costs nothing and a step may last any time, infinity included; what is left
+is the network's own curvature, to second order. A linear flow leads to the midpoint, too: that of the network
+linearised at theta, or that of the step before, followed on. The latter saves every other linearisation and costs a
+little accuracy, but V is wanted for a second time. So it is taken where an eigendecomposition gives both, and the
+former where each would be a solve of its own. (With the exact kernel in place of that solve it did as well for 16
+heads, and was useless for 512 on a narrow body.) The first step has nothing to follow on.
+
+The whole integration is repeated with twice the steps, and two successive ones give a Richardson extrapolation, until
+it agrees with the one before it; the last is returned.
+
+A backend integrates; what it integrates, in which precision (`rndlib.training.flow.precision`), and when that is
+accurate enough, is decided here, so that all of them take the same steps.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import reduce
+from math import inf, sqrt
+from operator import or_
+from typing import Generic, TypeVar
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy.typing import ArrayLike
+
+from rndlib.training.flow import conditioning, precision
+from rndlib.training.flow.exponential import dense
+from rndlib.training.flow.time_grid import clock, stretched
+from rndlib.training.pilots import Pilot
+from rndlib.training.solvers import CLOSE, DivergenceError, GradientFlow, Report
+
+FIRST_STEPS, MOST_STEPS = 1, 8192  # relu, whose kinks leave no second order, needs thousands
+MOST_NEWTON, NEWTON = 10, np.array([[inf, 0.0]])
+RESIDUAL_FLOOR = 1e-9
+"""Training residual, relative to the first, at which training has converged."""
+
+State = TypeVar("State")
+Functions = Float[np.ndarray, "bodies probes heads"]
+Residuals = Float[np.ndarray, "bodies n heads"]
+Marks = Bool[np.ndarray, " bodies"]
+
+
+@dataclass(frozen=True)
+class Block(Generic[State]):
+    """A block of bodies in training, as an array library holds it, and what it can do with them.
+
+    start: parameters and offsets of every body before training. They are in float64; what they are shifted by may be in
+        float32, which keeps what is small.
+    largest: finds the largest eigenvalue of the tangent kernels at `start`, noise included: the most over the bodies.
+    integrate: how far evaluations of network and tangent kernel lead from the start, for the bodies that are marked;
+        the others stay. Each evaluation has a row of two times: over how long its linear flow is followed by the state,
+        0 for not at all, and how much longer to where the next evaluation is, 0 for none. With many unknowns (not
+        `rndlib.training.flow.exponential.dense`) one of the two is 0. In float32 if the last argument says so. And the
+        norm of the residual f(X) + noise_std xi - y at the start.
+    extrapolate: how far two integrations, the second with twice the steps, extrapolate to, and the functions at probes
+        (probes, d) there and of the second one.
+    join: of two shifts the first for the marked bodies, the second for the others.
+    moved: a state, shifted, and its residual.
+    newton: how far one linear flow without an end leads, of the network linearised at a state with such a residual, for
+        the bodies that are marked: to the nearest interpolant of the linear model. In float32 if the last argument says
+        so, but for the residual.
+    """
+
+    start: State
+    largest: Callable[[], float]
+    integrate: Callable[[Float[np.ndarray, "evaluations 2"], Marks, bool], tuple[State, ArrayLike]]
+    extrapolate: Callable[[State, State, Float[np.ndarray, "probes d"]], tuple[State, Functions, Functions]]
+    join: Callable[[Marks, State, State], State]
+    moved: Callable[[State, State], tuple[State, Residuals]]
+    newton: Callable[[State, Residuals, Marks, bool], State]
+
+
+def gradient_flow(
+    block: Block[State],
+    solver: GradientFlow,
+    X: Float[np.ndarray, "n d"],
+    targets: Float[np.ndarray, "bodies n heads"],
+    eigenvalues: Float[np.ndarray, " n"],
+    pilot: Pilot | None = None,
+) -> tuple[State, Report]:
+    """The state of a block of bodies after gradient flow, each on its own targets.
+
+    `eigenvalues` are those of the infinite-width kernel on X, noise included.
+
+    Two extrapolations cost more than twice what the first of them did, and all they add is an estimate of its error.
+    With a `pilot` from other bodies of the same description that estimate is made from how far the first one
+    extrapolates, and the second is left to bodies where this is not small enough. The pilot also says how many steps to
+    take, and whether to extrapolate: with few, that may do harm. Its time grid serves, too: whether it is fine enough
+    is in that estimate. Bodies without a pilot go on together until the last of them is accurate enough: what they say
+    to others is then of all of them.
+
+    Raises
+    ------
+    DivergenceError: a network left the finite numbers, or the accuracy was not reached within MOST_STEPS steps.
+    """
+    if precision.single(solver, eigenvalues, pilot.steps if pilot else FIRST_STEPS):
+        with suppress(DivergenceError):  # It may be for rounding that it failed.
+            return _gradient_flow(block, solver, X, targets, eigenvalues, pilot, single=True)
+    return _gradient_flow(block, solver, X, targets, eigenvalues, pilot, single=False)
+
+
+def _gradient_flow(
+    block: Block[State],
+    solver: GradientFlow,
+    X: Float[np.ndarray, "n d"],
+    targets: Float[np.ndarray, "bodies n heads"],
+    eigenvalues: Float[np.ndarray, " n"],
+    pilot: Pilot | None,
+    single: bool,
+) -> tuple[State, Report]:
+    """`gradient_flow`, with steps in float32 or not; in float32 no more of them than will do, and none after NaN."""
+    # Many heads on one body raise the top of the spectrum far above its limit; the grid must resolve that, too.
+    largest = pilot.largest if pilot else block.largest()
+    cut = clock(stretched(eigenvalues, largest), solver.time)
+    probes = _around(X)
+    advice = conditioning.advice(eigenvalues, solver.time)
+    further = f"; {advice}" if advice else ""
+    bodies, ahead, leads = len(targets), dense(*targets.shape[1:]), pilot is None
+    evaluations, errors, going = np.zeros(bodies, int), np.full(bodies, inf), np.ones(bodies, bool)
+
+    def integrate(steps: int, going: Marks) -> tuple[State, ArrayLike]:
+        times = _times(cut(steps), ahead)
+        evaluations[going] += len(times)
+        return block.integrate(times, going, single)
+
+    allowed, most = _allowed(solver), min(MOST_STEPS, precision.MOST_STEPS) if single else MOST_STEPS
+    steps = pilot.steps // 2 if pilot else FIRST_STEPS
+    (coarse, first), last = integrate(steps, going), None
+    shift = coarse
+    while True:
+        steps *= 2
+        fine, _ = integrate(steps, going)
+        new, extrapolated, plain = block.extrapolate(coarse, fine, probes)
+        reach = _distances(plain, extrapolated)
+        if last is None:
+            if pilot:
+                errors = np.array([pilot.estimate(far) for far in reach])
+                new = new if pilot.extrapolates else fine
+        else:
+            # Where the network is smooth, the extrapolation's error falls at least fourfold with twice the steps;
+            # where it crosses the kinks of relu, twofold: its last change then is its error. How far it extrapolates
+            # would serve a level earlier, but not reliably: with few steps it has come out fifty times too small. That
+            # it agrees with the finer integration of before suffices, too, but not for many heads on a narrow body,
+            # whose extrapolations are the worse of the two for long.
+            far, *before = last
+            error, by_finer = (_distances(functions, extrapolated) for functions in before)
+            pilot = Pilot(steps // 2, _most(far, going), _most(error, going), _most(by_finer, going), largest)
+            errors[going] = (np.minimum(error, by_finer) if ahead else error)[going]
+        shift = new if going.all() else block.join(going, new, shift)
+        last = reach, extrapolated, plain
+        inaccurate = ~(errors <= allowed)
+        if not inaccurate.any():
+            break
+        if 2 * steps > most or (single and np.isnan(errors).any()):
+            raise DivergenceError(
+                f"gradient flow: estimated relative error {errors.max():.1e} after {steps} steps, asked for rtol = "
+                f"{solver.rtol:g}: widen the network, use fewer heads a body, or allow a larger rtol{further}"
+            )
+        if not leads:
+            going = inaccurate
+        coarse = fine
+
+    first = np.maximum(np.asarray(first, float), CLOSE * _sizes(targets))
+    first[first == 0] = 1.0
+    state, left = block.moved(block.start, shift)
+    residual, newton = _sizes(left) / first, 0
+    # Steps alone do not come down to RESIDUAL_FLOOR.
+    enough = RESIDUAL_FLOOR if solver.time == inf else np.finfo(float).max
+    while solver.time == inf and (residual > enough).any() and newton < MOST_NEWTON:
+        evaluations[residual > enough] += 1
+        state, left = block.moved(state, block.newton(state, left, residual > enough, single))
+        residual = _sizes(left) / first
+        newton += 1
+    if not (residual <= enough).all():
+        raise DivergenceError(
+            f"gradient flow: training residual {residual.max():.1e} of the first after {newton} Newton steps: the "
+            "empirical tangent kernel is singular or nearly so: widen the network, use fewer heads a body, or drop "
+            f"close points{further}"
+        )
+    report = Report(solver.time, float(residual.max()), float(errors.max()), int(evaluations.max()), True, pilot)
+    return state, report
+
+
+def followed(pilots: Sequence[Pilot], solver: GradientFlow) -> Pilot:
+    """What the pilots of several blocks say to those that follow, half of which should need no more steps than this."""
+    pilot = reduce(or_, pilots)
+    return pilot.finer(_allowed(solver), float(np.median([p.reach * (p.steps / pilot.steps) ** 2 for p in pilots])))
+
+
+def _allowed(solver: GradientFlow) -> float:
+    # A safety factor of two: the probes stand in for points that the caller will choose.
+    return solver.rtol / 2
+
+
+def _times(cut: Float[np.ndarray, " half_steps"], ahead: bool) -> Float[np.ndarray, "evaluations 2"]:
+    """The rows of `Block.integrate` for steps that last so long, each after the way to its midpoint.
+
+    `ahead` has the linear flow of a step followed on to the next midpoint; without, there is an evaluation between.
+    """
+    to_midpoint, over = cut[::2], cut[1::2]
+    if ahead:
+        return np.stack([np.append(0.0, over), np.append(to_midpoint, 0.0)], axis=1)
+    rows = np.zeros((len(cut), 2))
+    rows[::2, 1], rows[1::2, 0] = to_midpoint, over
+    return rows
+
+
+def _around(X: np.ndarray) -> np.ndarray:
+    """Points with the data's mean and covariance that are not training points: mirrored ones, sums, differences.
+
+    A single point says nothing of the covariance: there, points at its own distance from the origin (or 1) around it.
+    """
+    if len(X) == 1:
+        size = np.sqrt(np.mean(X**2))
+        return X + (size or 1.0) * np.eye(X.shape[1])
+    mean = X.mean(0)
+    centred, neighbour = X - mean, np.roll(X - mean, 1, axis=0)
+    return mean + np.concatenate([-centred, (centred + neighbour) / sqrt(2), (centred - neighbour) / sqrt(2)])
+
+
+def _distances(before: Functions, after: Functions) -> Float[np.ndarray, " bodies"]:
+    """Relative distance of two functions of every body, in the norm over probes and heads."""
+    size = _sizes(after)
+    return _sizes(after - before) / np.where(size > 0, size, 1.0)
+
+
+def _sizes(values: Float[np.ndarray, "bodies _points heads"]) -> Float[np.ndarray, " bodies"]:
+    return np.linalg.norm(values, axis=(1, 2))
+
+
+def _most(values: Float[np.ndarray, " bodies"], going: Marks) -> float:
+    return float(values[going].max())

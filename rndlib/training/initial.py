@@ -1,0 +1,77 @@
+"""Networks before training: their functions, and their tangent kernels with the last layer apart.
+
+Body i with one head is the start of member i of a `DeepEnsemble` of the same description and seed.
+"""
+
+from collections.abc import Callable
+from types import ModuleType
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from rndlib import checks
+from rndlib.blocks import blockwise
+from rndlib.network import MLP
+from rndlib.training import backends
+from rndlib.training.weights import Params, Role, draw
+
+Kernels = Float[np.ndarray, "bodies heads heads n n"]
+
+
+def functions(
+    net: MLP, X: ArrayLike, bodies: int, heads: int = 1, seed: int = 0, backend: str = "jax"
+) -> Float[np.ndarray, "bodies heads n"]:
+    """f(X; theta_0) of Eq. 1 for `bodies` networks of `heads` outputs with standard normal parameters.
+
+    Raises
+    ------
+    ValueError: X (N, in_dim) is malformed, or an argument out of range.
+
+    >>> from rndlib import MLP, initial
+    >>> initial.functions(MLP(2, width=64), [[1.0, 0.0], [0.0, 1.0]], bodies=4, heads=3).shape
+    (4, 3, 2)
+    """
+    return _of_blocks(
+        net, X, bodies, heads, seed, backend, lambda at, params, X: at.functions(net, params, X, "float64")
+    )
+
+
+def tangent_kernels(
+    net: MLP, X: ArrayLike, bodies: int, heads: int = 1, seed: int = 0, backend: str = "jax"
+) -> tuple[Kernels, Kernels]:
+    """Tangent kernels of the same networks: the last layer's part, and that of the layers below; their sum is Theta_0.
+
+    Entry [b, i, j, p, q] belongs to body b, heads i and j, points p and q. In the limit of width the parts are kappa
+    and Theta - kappa where i = j, and 0 elsewhere (Propositions B.2 and B.3). Errors as in `functions`.
+
+    >>> from rndlib import MLP, initial
+    >>> last, below = initial.tangent_kernels(MLP(2, width=64), [[1.0, 0.0], [0.0, 1.0]], bodies=4, heads=3)
+    >>> last.shape, below.shape
+    ((4, 3, 3, 2, 2), (4, 3, 3, 2, 2))
+    """
+
+    def both(at: ModuleType, params: Params, X: np.ndarray) -> np.ndarray:
+        return np.stack(at.tangent_kernels(net, params, X), axis=1)
+
+    parts = _of_blocks(net, X, bodies, heads, seed, backend, both)
+    return parts[:, 0], parts[:, 1]
+
+
+def _of_blocks(
+    net: MLP,
+    X: ArrayLike,
+    bodies: int,
+    heads: int,
+    seed: int,
+    backend: str,
+    values: Callable[[ModuleType, Params, np.ndarray], np.ndarray],
+) -> np.ndarray:
+    X = checks.points("X", X, net.in_dim)
+    bodies, heads = checks.whole("bodies", bodies, at_least=1), checks.whole("heads", heads, at_least=1)
+    seed, loaded = checks.whole("seed", seed, at_least=0), backends.load(backend)
+
+    def one(block: list[int]) -> np.ndarray:
+        return values(loaded, draw(net, heads, seed, Role.MEMBER, block), X)
+
+    return blockwise(one, bodies, loaded.block_size(net, heads, len(X)))
