@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rndlib.theory import mismatch as mismatch
     from rndlib.theory.crowding import HeadsWarning as HeadsWarning
     from rndlib.training import initial as initial
-    from rndlib.training.solvers import DivergenceError as DivergenceError
+    from rndlib.training.report import DivergenceError as DivergenceError
     from rndlib.training.solvers import GradientDescent as GradientDescent
     from rndlib.training.solvers import GradientFlow as GradientFlow
     from rndlib.training.solvers import StochasticGradient as StochasticGradient
@@ -53,7 +53,7 @@ _CLASSES = {
     "GradientFlow": "training.solvers",
     "GradientDescent": "training.solvers",
     "StochasticGradient": "training.solvers",
-    "DivergenceError": "training.solvers",
+    "DivergenceError": "training.report",
     "HeadsWarning": "theory.crowding",
 }
 _MODULES = {

@@ -5,6 +5,8 @@ from networks import body, relative, runge_kutta, values
 
 from rndlib import kernels
 from rndlib.training import backends
+from rndlib.training import problem as training
+from rndlib.training.flow.exponential import Spectrum
 from rndlib.training.weights import Role, draw, draw_offsets
 
 X_TEST = np.random.default_rng(2).normal(size=(200, 3))
@@ -14,7 +16,7 @@ class Problem:
     """Networks of a description with their first weights, to be trained on the values of others of its kind."""
 
     def __init__(self, net, X, heads=1, bodies=1, seed=0, noise_std=0.0, backend="jax"):
-        self.backend = backends.load(backend)
+        self.name, self.backend = backend, backends.load(backend)
         self.net, self.X, self.noise_std = net, X, noise_std
         self.start = draw(net, heads, seed, Role.PREDICTOR, range(bodies))
         self.y = self.backend.functions(net, draw(net, heads, seed, Role.TARGET, range(bodies)), X, "float64")
@@ -22,10 +24,13 @@ class Problem:
         self.theta = kernels.kernel(net, X).ntk + noise_std**2 * np.eye(len(X))
 
     def train(self, solver, pilot=None):
-        spectrum = np.linalg.eigh(self.theta)
-        return self.backend.train(
-            self.net, self.start, self.X, self.y, solver, spectrum, self.noise_std, self.xi, pilot
-        )
+        """Parameters and report."""
+        return self.advised(solver, pilot)[:2]
+
+    def advised(self, solver, pilot=None):
+        """Parameters, report, and advice to other bodies."""
+        problem = training.Problem(self.net, self.start, self.X, self.y, self.noise_std, self.xi)
+        return solver.run(problem, self.backend, Spectrum(*np.linalg.eigh(self.theta)), pilot)
 
     def functions(self, params, X=X_TEST):
         return np.stack([values(self.net, body(params, i), X) for i in range(len(self.y))])

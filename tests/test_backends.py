@@ -19,7 +19,6 @@ from rndlib import (
 )
 from rndlib.activations import ACTIVATIONS
 from rndlib.training import backends as available
-from rndlib.training.backends import jax as reference
 from rndlib.training.flow import integration
 from rndlib.training.flow.exponential import DENSE_LIMIT
 from rndlib.training.weights import Role, draw, draw_directions
@@ -38,6 +37,8 @@ NETWORKS = [("silu", 1), *((activation, depth) for activation in ACTIVATIONS for
 # What is asked of the two: the same steps, each with the rounding of sums of a few thousand numbers in float64, leave
 # some 1e-14 in practice. What is not the same algorithm differs by the rtol of gradient flow, 1e-3.
 AGREE = 1e-5
+
+REFERENCE = available.load("jax")
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +65,12 @@ def test_networks_and_tangents(backend, activation, depth):
     for dtype in ("float64", "float32"):
         # In float32, sums of some hundred numbers of order one.
         close = {"rtol": 0, "atol": 1e-12 if dtype == "float64" else 1e-5}
-        pairs = [(b.functions(net, params, X, dtype) for b in (backend, reference))]
-        pairs += [(b.tangents(net, params, psi, X, dtype) for b in (backend, reference)) for psi in directions]
+        pairs = [(b.functions(net, params, X, dtype) for b in (backend, REFERENCE))]
+        pairs += [(b.tangents(net, params, psi, X, dtype) for b in (backend, REFERENCE)) for psi in directions]
         for found, expected in pairs:
             assert found.shape == (3, 2, 4)
             np.testing.assert_allclose(found, expected, **close)
-    for found, expected in zip(*(b.tangent_kernels(net, params, X) for b in (backend, reference)), strict=True):
+    for found, expected in zip(*(b.tangent_kernels(net, params, X) for b in (backend, REFERENCE)), strict=True):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11)
 
 
@@ -87,9 +88,9 @@ def test_many_points_and_bodies_are_evaluated_in_parts(backend):
     assert 8 * net.width * len(points) > 2 * backend.CHUNK_BYTES
     directions = draw_directions(net, 0, range(5), range(3))
     for some in (slice(None), slice(0, 7)):
-        found, expected = (b.functions(net, params, points[some], "float64") for b in (backend, reference))
+        found, expected = (b.functions(net, params, points[some], "float64") for b in (backend, REFERENCE))
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
-        found, expected = (b.tangents(net, params, directions, points[some], "float64") for b in (backend, reference))
+        found, expected = (b.tangents(net, params, directions, points[some], "float64") for b in (backend, REFERENCE))
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 

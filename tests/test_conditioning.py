@@ -22,7 +22,9 @@ def spectrum(net: MLP, X: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", ALL)
 def test_said_before_training(kind, monkeypatch):
-    monkeypatch.setattr("rndlib.training.train.split", lambda *_: pytest.fail("training has begun"))
+    monkeypatch.setattr(
+        "rndlib.training.solvers.gradient_flow.full_batch_blocks", lambda *_: pytest.fail("training has begun")
+    )
     X = 0.4 * LINE
     assert np.ptp(np.log10(spectrum(NET, X))) > 9
     with (

@@ -11,6 +11,7 @@ from networks import BACKENDS, body, jacobian, loss, relative, runge_kutta, valu
 from rndlib import MLP, DivergenceError, GradientDescent, kernels
 from rndlib.theory.dynamics import gain
 from rndlib.training import backends
+from rndlib.training import problem as training
 from rndlib.training.backends.jax.precision import in_float64
 from rndlib.training.flow.exponential import DENSE_LIMIT
 from rndlib.training.weights import Role, draw, draw_offsets
@@ -35,9 +36,8 @@ class Problem:
         self.largest = max(np.linalg.eigvalsh(J @ J.T)[-1] for J in jacobians) + noise_std**2
 
     def train(self, learning_rate, steps):
-        spectrum = np.linalg.eigh(kernels.kernel(self.net, X).ntk + self.noise_std**2 * np.eye(len(X)))
-        solver = GradientDescent(learning_rate, steps)
-        return self.backend.train(self.net, self.start, X, self.y, solver, spectrum, self.noise_std, self.xi)
+        problem = training.Problem(self.net, self.start, X, self.y, self.noise_std, self.xi)
+        return GradientDescent(learning_rate, steps).run(problem, self.backend)
 
     def functions(self, params, points=X_TEST):
         return np.stack([values(self.net, body(params, i), points) for i in range(len(self.y))])

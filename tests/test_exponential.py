@@ -11,8 +11,10 @@ from scipy.interpolate import AAA
 from scipy.linalg import expm
 
 from rndlib import MLP, RND, DivergenceError, GradientFlow, kernels
+from rndlib.training import backends
+from rndlib.training.backends.base import Backend, Linearised
 from rndlib.training.backends.jax import exponential
-from rndlib.training.backends.jax.exponential import Spectrum, flow_integral
+from rndlib.training.backends.jax.exponential import flow_integral
 from rndlib.training.backends.jax.linearise import linearise, transposed
 from rndlib.training.backends.jax.precision import in_float64
 from rndlib.training.flow import integration
@@ -23,6 +25,7 @@ from rndlib.training.flow.exponential import (
     POLES,
     RESIDUES,
     SOLVE_RTOL,
+    Spectrum,
     dense,
 )
 from rndlib.training.weights import Role, draw
@@ -196,3 +199,70 @@ def test_training_says_so(monkeypatch):
     net = MLP(3, width=311, sigma_w=1.23)
     with pytest.raises(DivergenceError, match="estimated relative error nan"):
         RND(net, heads=MANY, solver=GradientFlow()).fit(X)
+
+
+# ------------------------------------------------------------------------------------------ any network will do
+
+
+class Traced:
+    """A network linearised by JAX itself, of which nothing is known but its function: the protocol and no more."""
+
+    def __init__(self, function, params):
+        self.function, self.params = function, params
+        values, self.push_forward = jax.linearize(function, params)
+        pulled = jax.linear_transpose(self.push_forward, params)
+        self.pull_back = lambda v: pulled(v)[0]
+        self.values = values
+
+    def kernel_product(self, v):
+        return self.push_forward(self.pull_back(v))
+
+    def kernel_matrix(self):
+        basis = jnp.eye(self.values.size).reshape(-1, *self.values.shape)
+        return jax.vmap(self.kernel_product)(basis).reshape(len(basis), -1)
+
+    def in_float32(self):
+        return Traced(self.function, jax.tree.map(lambda a: a.astype(jnp.float32), self.params))
+
+
+@pytest.mark.parametrize("h", [0.3, inf])
+@pytest.mark.parametrize("heads", [2, MANY])
+@in_float64
+def test_a_network_is_what_its_linearisation_can_do(heads, h):
+    """Layer norm, a skip and a network's own parameters as a dictionary: a step needs nothing but the protocol."""
+
+    def function(params):
+        x = jnp.tanh(jnp.asarray(X, params["in"].dtype) @ params["in"])
+        x = x + jnp.tanh(x @ params["middle"])
+        x = (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5)
+        return x @ params["out"] / 8
+
+    draws = np.random.default_rng(0)
+    params = {
+        "in": jnp.asarray(draws.normal(size=(3, 64))),
+        "middle": jnp.asarray(draws.normal(size=(64, 64)) / 8),
+        "out": jnp.asarray(draws.normal(size=(64, heads))),
+    }
+    at = Traced(function, params)
+    assert isinstance(at, Linearised)
+    A = np.asarray(at.kernel_matrix())
+    blocks = A.reshape(len(X), heads, len(X), heads)
+    mean = np.einsum("iaja->ij", blocks) / heads  # what the empirical kernel of a head is near to
+    v = flow_integral(at, at.values, jnp.asarray(h), jnp.asarray(0.0), Spectrum(*np.linalg.eigh(mean)))
+    r = np.asarray(at.values).ravel()
+    expected = np.linalg.solve(A, r) if h == inf else integral(A, r, h)
+    size = np.linalg.norm(A @ expected if h == inf else expected)
+    off = np.linalg.norm(A @ (np.asarray(v).ravel() - expected) if h == inf else np.asarray(v).ravel() - expected)
+    exact = heads == 2
+    assert off <= (1e-9 if exact else 2 * EXPONENTIAL_ERROR + SOLVE_RTOL + 1e-7 * np.linalg.cond(A)) * size
+
+
+def test_the_written_out_network_keeps_the_protocol():
+    with_heads = in_float64(setting)(2)[0]
+    assert isinstance(with_heads, Linearised)
+    assert isinstance(backends.load("jax"), Backend)
+
+
+@pytest.mark.torch
+def test_the_torch_backend_keeps_the_protocol():
+    assert isinstance(backends.load("torch"), Backend)

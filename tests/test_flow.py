@@ -157,15 +157,17 @@ def test_the_accuracy_asked_for_by_all_that_follow_a_pilot(width, time):
 
 def test_a_pilot_saves_evaluations_where_the_block_is_like_it_and_is_not_believed_where_it_is_not():
     problem = Problem(MLP(3, width=128), np.random.default_rng(0).normal(size=(10, 3)), bodies=4)
-    params, alone = problem.train(GradientFlow(rtol=1e-2))
-    _, led = problem.train(GradientFlow(rtol=1e-2), alone.pilot)
-    assert led.pilot == alone.pilot
+    params, alone, pilot = problem.advised(GradientFlow(rtol=1e-2))
+    assert pilot
+    _, led, passed_on = problem.advised(GradientFlow(rtol=1e-2), pilot)
+    assert passed_on == pilot
+    assert alone.error is not None
+    assert led.error is not None
     assert alone.error <= led.error <= 5e-3
     assert led.evaluations < 0.6 * alone.evaluations
-    assert alone.pilot
-    doubtful = replace(alone.pilot, error=100 * alone.pilot.error, plain=100 * alone.pilot.plain)
-    again, judged = problem.train(GradientFlow(rtol=1e-2), doubtful)
-    assert judged.pilot == alone.pilot
+    doubtful = replace(pilot, error=100 * pilot.error, plain=100 * pilot.plain)
+    again, judged, own = problem.advised(GradientFlow(rtol=1e-2), doubtful)
+    assert own == pilot
     assert worst(problem.functions(again), problem.functions(params)) == 0
     assert judged.error == alone.error
 
@@ -175,7 +177,7 @@ def test_a_pilot_saves_evaluations_where_the_block_is_like_it_and_is_not_believe
 def test_of_bodies_that_follow_a_pilot_those_go_on_that_have_to(heads, backend, monkeypatch):
     monkeypatch.setattr(precision, "single", lambda *_: False)  # so that alone and together are the same to rounding
     problem = Problem(MLP(3, width=128), AXES, heads=heads, bodies=6, backend=backend)
-    pilot = problem.train(GradientFlow(rtol=1e-2))[1].pilot
+    pilot = problem.advised(GradientFlow(rtol=1e-2))[2]
 
     def alone(i, rtol):
         one = copy(problem)
@@ -210,27 +212,27 @@ def test_the_error_a_pilot_expects_grows_faster_beyond_its_own_reach():
 
 
 def test_followers_take_more_steps_where_half_of_them_would_not_do_with_the_pilots():
-    solver = GradientFlow(rtol=0.02)
+    rtol = 0.02
     fine = Pilot(4, reach=0.2, error=0.0025, plain=0.05, largest=30.0)
-    assert integration.followed([fine], solver) == fine
+    assert integration.followed([fine], rtol) == fine
     coarse = replace(fine, error=0.005)
-    finer = integration.followed([coarse], solver)
+    finer = integration.followed([coarse], rtol)
     assert finer.steps == 6
     assert finer.estimate(4 / 9 * 0.2) == pytest.approx(4 / 9 * coarse.estimate(0.2))
     # Of most, the reach is small; and where twice the steps were needed, that is what blocks find by themselves.
-    assert integration.followed([coarse, *2 * [replace(coarse, reach=0.1)]], solver) == coarse
-    assert integration.followed([replace(fine, error=0.009)], solver).steps == 4
+    assert integration.followed([coarse, *2 * [replace(coarse, reach=0.1)]], rtol) == coarse
+    assert integration.followed([replace(fine, error=0.009)], rtol).steps == 4
 
 
 def test_with_few_steps_the_finer_integration_is_taken_where_it_is_nearer():
     problem, probes = Problem(MLP(3, width=512), ill_conditioned(0.1)), _around(ill_conditioned(0.1))
     # At a finite time, as Newton's method takes away a part of what the pilot found.
-    _, alone = problem.train(GradientFlow(20.0, rtol=1e-2))
-    assert alone.pilot
+    *_, alone = problem.advised(GradientFlow(20.0, rtol=1e-2))
+    assert alone
     fine = problem.functions(problem.train(GradientFlow(20.0, rtol=1e-5))[0], probes)
-    for pilot in (replace(alone.pilot, plain=0.0), replace(alone.pilot, error=0.0)):
+    for pilot in (replace(alone, plain=0.0), replace(alone, error=0.0)):
         followed = problem.functions(problem.train(GradientFlow(20.0, rtol=1e-2), pilot)[0], probes)
-        error = alone.pilot.error if pilot.extrapolates else alone.pilot.plain
+        error = alone.error if pilot.extrapolates else alone.plain
         # It was found from the next extrapolation, whose own error is about a quarter of it.
         assert worst(followed, fine) == pytest.approx(error, rel=0.35)
 
@@ -276,7 +278,7 @@ def test_no_time_is_the_start(problem):
 
 def test_targets_met_from_the_start(problem):
     bodies, heads, _ = problem.y.shape
-    problem = Problem(NET, AXES, heads, bodies, backend=problem.backend.__name__.split(".")[-1])
+    problem = Problem(NET, AXES, heads, bodies, backend=problem.name)
     problem.y = problem.functions(problem.start, AXES)
     for solver, left in ((GradientFlow(), precision.LEFT), (DOUBLE, 1e-9)):
         params, report = problem.train(solver)

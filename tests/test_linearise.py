@@ -62,14 +62,14 @@ def test_function(case):
 def test_kernel(case):
     _, at = lin.linearise(case.net, case.params, jnp.asarray(X))
     kernel = case.J @ case.J.T
-    close(lin.kernel_matrix(at), kernel)
-    close(lin.kernel_product(at, jnp.asarray(V)).ravel(), kernel @ V.ravel())
+    close(at.kernel_matrix(), kernel)
+    close(at.kernel_product(jnp.asarray(V)).ravel(), kernel @ V.ravel())
 
 
 @in_float64
 def test_pull_back(case):
     _, at = lin.linearise(case.net, case.params, jnp.asarray(X))
-    back = lin.pull_back(case.net, at, jnp.asarray(V))
+    back = at.pull_back(jnp.asarray(V))
     assert jax.tree.map(jnp.shape, back) == jax.tree.map(jnp.shape, case.params)
     close(flat(lin.in_numpy(back)), case.J.T @ V.ravel())
 
@@ -81,9 +81,9 @@ def test_pull_back_of_several(heads, depth):
     net = MLP(3, width=16, depth=depth)
     _, at = lin.linearise(net, arrays(body(draw(net, heads, 0, Role.MEMBER, range(1)), 0)), jnp.asarray(X))
     v = jnp.asarray(np.random.default_rng(8).normal(size=(2, len(X), heads)))
-    each = lin.pull_back_each(net, at, v)
+    each = at.pull_back_each(v)
     for k in (0, 1):
-        alone = lin.pull_back(net, at, v[k])
+        alone = at.pull_back(v[k])
         assert jax.tree.map(jnp.shape, alone) == jax.tree.map(lambda a: a.shape[1:], each)
         close(flat([(w[k], b[k]) for w, b in each]), flat(alone))
 
@@ -92,7 +92,7 @@ def test_pull_back_of_several(heads, depth):
 def test_push_forward(case):
     _, at = lin.linearise(case.net, case.params, jnp.asarray(X))
     step = body(draw(case.net, HEADS, 5, Role.MEMBER, range(1)), 0)
-    forth = lin.push_forward(at, lin.scaled(case.net, arrays(step)))
+    forth = at.push_forward(lin.scaled(case.net, arrays(step)))
     close(forth.ravel(), case.J @ flat(step))
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from rndlib import MLP, GradientFlow, datasets, kernels, laws
 from rndlib.theory.mismatch import factor
-from rndlib.training import backends, train
+from rndlib.training import backends
+from rndlib.training.problem import Task
 from rndlib.training.weights import Params, Role, draw
 
 DATA = datasets.toy(2, n_train=5, n_test=6)
@@ -63,7 +64,8 @@ def test_trained_networks_follow_it():
         return backend.functions(NET, params, X_TEST, "float64") - target(bodies, X_TEST)
 
     solver = GradientFlow(rtol=1e-2)
-    trained = train.train(NET, 1, members, Role.PREDICTOR, 0, backend, solver, X, lambda bodies, _: target(bodies, X))
+    task = Task(NET, 1, members, Role.PREDICTOR, 0, X, lambda bodies, _: target(bodies, X))
+    trained = solver.train(task, backend)
     measured = np.mean(trained.evaluate(error) ** 2, axis=0) / 2
     margin = 4 * np.sqrt(2 / members) + 10 / NET.width + 2 * solver.rtol
     assert abs(np.mean(measured / (law * expected)) - 1) < margin

@@ -35,7 +35,7 @@ def test_arrows_run_one_way_and_in_no_circle():
     ("file", "line", "broken"),
     [
         ("theory/laws.py", "from rndlib.training import solvers", "rooms BROKEN"),
-        ("training/train.py", "from rndlib.estimators import RND", "rooms BROKEN"),
+        ("training/problem.py", "from rndlib.estimators import RND", "rooms BROKEN"),
         ("estimators/base.py", "from rndlib.evidence import ledger", "rooms BROKEN"),
         ("theory/dynamics.py", "from rndlib.theory import laws", "no circles BROKEN"),
     ],

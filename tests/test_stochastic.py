@@ -11,8 +11,10 @@ import pytest
 from networks import BACKENDS, body, forward, relative, values
 
 from rndlib import MLP, RND, BayesianRND, DeepEnsemble, DivergenceError, GradientFlow, StochasticGradient, kernels
-from rndlib.training import minibatches
+from rndlib.training.backends.jax import JaxBackend
 from rndlib.training.backends.jax.precision import in_float64
+from rndlib.training.minibatches import Draws, MinibatchSteps
+from rndlib.training.problem import Problem
 from rndlib.training.weights import Role, draw, stream
 
 # The networks are tiny, which the warning about heads is right to notice.
@@ -116,16 +118,25 @@ def test_patience_leaves_each_body_at_its_best_epoch():
     losses = np.array([[9, 5, 3, 4, 4, 1, 1, 1, 1.0], [9, 8, 7, 6, 5, 4, 6, 6, 6.0]])
     solver = StochasticGradient(batch_size=4, epochs=8, patience=2)
 
-    def functions(params, X):
-        return np.take_along_axis(losses, params[0][0][:, 0].astype(int), 1)[:, None] * np.ones(len(X))
+    class Counting(MinibatchSteps[int]):
+        start = 0
 
-    def params(epoch):
-        return [(np.full((2, 1, 1), float(epoch)), np.zeros((2, 1)))]
+        def epoch(self, state, batches, rates):
+            return state + 1
 
-    ticks = []
-    block = minibatches.Block(0, lambda epoch, batches, rates: epoch + 1, params, functions)
-    draws = minibatches.Draws(0, Role.MEMBER, range(2))
-    found, report = minibatches.descend(block, solver, draws, X, np.zeros((2, 1, 23)), lambda: ticks.append(1))
+        def params(self, state):
+            return [(np.full((2, 1, 1), float(state)), np.zeros((2, 1)))]
+
+    class Written(JaxBackend):
+        def functions(self, net, params, X, dtype):
+            return np.take_along_axis(losses, params[0][0][:, 0].astype(int), 1)[:, None] * np.ones(len(X))
+
+        def minibatches(self, problem, optimizer, pull):
+            return Counting()
+
+    ticks, draws = [], Draws(0, Role.MEMBER, range(2))
+    problem = Problem(MLP(3, width=1), Counting().params(0), X, np.zeros((2, 1, 23)))
+    found, report = solver.run(problem, Written(), draws, lambda: ticks.append(1))
     # The first waits two epochs after its second and is not taken up again; the second stops after its seventh.
     assert found[0][0].ravel().tolist() == [2, 5]
     assert (len(ticks), report.evaluations, report.converged) == (7, 7 * (21 // 4), True)

@@ -8,7 +8,8 @@ import pytest
 from rndlib import MLP, RND, DivergenceError, GradientDescent, GradientFlow, kernels
 from rndlib.training import backends
 from rndlib.training.flow import integration
-from rndlib.training.flow.exponential import DENSE_LIMIT, SOLVE_RTOL
+from rndlib.training.flow.exponential import DENSE_LIMIT, SOLVE_RTOL, Spectrum
+from rndlib.training.problem import Problem
 from rndlib.training.weights import Role, draw, draw_directions
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")]
@@ -62,12 +63,10 @@ def close(found, expected):
 def test_kernel(case):
     import torch
 
-    from rndlib.training.backends.torch.linearise import kernel_matrix, kernel_product
-
     _, _, at, J = case
-    close(kernel_matrix(at), J @ J.mT)
+    close(at.kernel_matrix(), J @ J.mT)
     vectors = torch.tensor(np.random.default_rng(0).normal(size=(BODIES, len(X), 5, HEADS)))
-    product = kernel_product(at, vectors)
+    product = at.kernel_product(vectors)
     for i in range(5):
         close(product[:, :, i].flatten(1), (J @ (J.mT @ vectors[:, :, i].flatten(1)[..., None]))[..., 0])
 
@@ -75,22 +74,19 @@ def test_kernel(case):
 def test_pull_back(case):
     import torch
 
-    from rndlib.training.backends.torch.linearise import pull_back_
-
-    net, params, at, J = case
+    _, params, at, J = case
     v = torch.tensor(np.random.default_rng(0).normal(size=(BODIES, len(X), HEADS)))
     moved = [(w.clone(), b.clone()) for w, b in params]
-    pull_back_(net, at, v, moved, rate=0.3)
+    at.pull_back_(v, moved, rate=0.3)
     close(flat(moved), flat(params) - 0.3 * (J.mT @ v.flatten(1)[..., None])[..., 0])
 
 
 def test_linear_model(case):
-    from rndlib.training.backends.torch.linearise import linear_model
 
     net, params, at, J = case
     others = tensors(draw(net, HEADS, 2, Role.MEMBER, range(BODIES)))
     change = (J @ (flat(others) - flat(params))[..., None])[..., 0]
-    close(linear_model(net, at, others).flatten(1), at.preactivations[-1].flatten(1) + change)
+    close(at.linear_model(others).flatten(1), at.values.flatten(1) + change)
 
 
 # ---------------------------------------------------------------------------------------------------- linear systems
@@ -101,24 +97,22 @@ def many():
     """One body of so many heads that its kernel is not formed: linearised, with residuals, and the preconditioner."""
     import torch
 
-    from rndlib.training.backends.torch.exponential import Spectrum
     from rndlib.training.backends.torch.linearise import linearise
 
     heads = DENSE_LIMIT // len(X) + 2
     at = linearise(NET, tensors(draw(NET, heads, 0, Role.PREDICTOR, range(1))), torch.tensor(X))
-    return at, at.preactivations[-1], Spectrum(*map(torch.tensor, np.linalg.eigh(kernels.kernel(NET, X).ntk)))
+    return at, at.values, Spectrum(*map(torch.tensor, np.linalg.eigh(kernels.kernel(NET, X).ntk)))
 
 
 @pytest.mark.parametrize("iterations", [1000, 5])
 def test_a_solve_and_one_that_starts_anew(monkeypatch, many, iterations):
     from rndlib.training.backends.torch import exponential
-    from rndlib.training.backends.torch.linearise import kernel_matrix
 
     monkeypatch.setattr(exponential, "ITERATIONS", iterations)
     monkeypatch.setattr(exponential, "STARTS", 100)
     at, r, spectrum = many
     [v] = exponential.flow_integral(at, r, [inf], 0.0, spectrum)
-    A, r, v = kernel_matrix(at)[0].numpy(), r.numpy().ravel(), v.numpy().ravel()
+    A, r, v = at.kernel_matrix()[0].numpy(), r.numpy().ravel(), v.numpy().ravel()
     # The recurrence's residual is the true one but for float32's rounding times the condition.
     allowed = SOLVE_RTOL + 1e-7 * np.linalg.cond(A)
     assert allowed < 1e-3
@@ -140,7 +134,7 @@ def test_what_did_not_converge_is_not_a_number(monkeypatch, many):
 def test_a_body_that_left_the_finite_numbers_takes_no_other_along():
     import torch
 
-    from rndlib.training.backends.torch.exponential import Spectrum, flow_integral
+    from rndlib.training.backends.torch.exponential import flow_integral
     from rndlib.training.backends.torch.linearise import linearise
 
     params = tensors(draw(NET, 1, 0, Role.MEMBER, range(3)))
@@ -161,7 +155,7 @@ def test_the_settings_of_pytorch_do_not_matter_and_stay(backend):
 
     def work():
         params = draw(NET, 2, 0, Role.PREDICTOR, range(2))
-        spectrum = np.linalg.eigh(np.eye(len(X)))
+        spectrum = Spectrum(*np.linalg.eigh(np.eye(len(X))))
         psi = draw_directions(NET, 0, range(2), None)
         many = draw(NET, 40, 0, Role.PREDICTOR, range(1))
         flow, descent = GradientFlow(0.1, rtol=0.1), GradientDescent(1e-4, 2)
@@ -169,9 +163,9 @@ def test_the_settings_of_pytorch_do_not_matter_and_stay(backend):
             backend.functions(NET, params, X, "float32"),
             backend.tangents(NET, params, psi, X, "float64"),
             *backend.tangent_kernels(NET, params, X),
-            backend.train(NET, params, X, np.ones((2, 2, 4)), flow, spectrum, 0.1)[0][0][0],
-            backend.train(NET, many, X, np.ones((1, 40, 4)), flow, spectrum, 0.1)[0][0][0],
-            backend.train(NET, many, X, np.ones((1, 40, 4)), descent, spectrum)[0][0][0],
+            flow.run(Problem(NET, params, X, np.ones((2, 2, 4)), 0.1), backend, spectrum)[0][0][0],
+            flow.run(Problem(NET, many, X, np.ones((1, 40, 4)), 0.1), backend, spectrum)[0][0][0],
+            descent.run(Problem(NET, many, X, np.ones((1, 40, 4))), backend)[0][0][0],
         ]
 
     def settings():
@@ -199,8 +193,8 @@ def test_arrays_of_any_layout_are_welcome_and_left_alone(backend):
     turned.flags.writeable = False
     straight = backend.functions(NET, params, X, "float64")
     np.testing.assert_allclose(backend.functions(NET, params, turned, "float64")[..., ::-1], straight, rtol=1e-12)
-    solver, spectrum = GradientDescent(0.01, 3), np.linalg.eigh(np.eye(4))
-    trained, _ = backend.train(NET, params, turned, np.zeros((2, 1, 4)), solver, spectrum, 0.1, np.ones((2, 4, 1)))
+    problem = Problem(NET, params, turned, np.zeros((2, 1, 4)), 0.1, np.ones((2, 4, 1)))
+    trained, _ = GradientDescent(0.01, 3).run(problem, backend)
     for (w, b), (w_kept, b_kept), (w_new, _) in zip(params, kept, trained, strict=True):
         np.testing.assert_array_equal(w, w_kept)
         np.testing.assert_array_equal(b, b_kept)

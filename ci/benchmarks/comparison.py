@@ -10,7 +10,7 @@ from benchmarks.peers import ONE_BY_ONE, OPTIMISERS, TOGETHER
 from benchmarks.timing import REPEATS, Timing, ratio, side_by_side
 from rndlib import MLP, GradientFlow
 from rndlib.running.costs import Row
-from rndlib.training.train import PILOTS
+from rndlib.training.solvers.gradient_flow import PILOTS
 from rndlib.training.weights import Params
 
 SOLVER = GradientFlow(rtol=ACCURACY)

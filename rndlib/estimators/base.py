@@ -11,9 +11,9 @@ from rndlib.estimators import columns
 from rndlib.estimators.protocol import Parameterised
 from rndlib.estimators.unfitted import not_fitted
 from rndlib.network import MLP
-from rndlib.training import backends, train
+from rndlib.training import backends
+from rndlib.training.problem import Targets, Task, Trained
 from rndlib.training.solvers import GradientFlow, Report, Solver
-from rndlib.training.train import Targets, Trained
 from rndlib.training.weights import Params, Role, draw_directions
 
 Functions = Float[np.ndarray, "outputs t"]
@@ -139,8 +139,8 @@ class Estimator(Parameterised):
     def _train(self, heads: int, bodies: int, role: Role, X: np.ndarray, targets: Targets, **noise) -> Trained:
         backend = backends.load(self.backend)
         solver = GradientFlow() if self.solver is None else self.solver
-        net, seed = self._network(X), int(self.seed)
-        return train.train(net, int(heads), int(bodies), role, seed, backend, solver, X, targets, **noise)
+        task = Task(self._network(X), int(heads), int(bodies), role, int(self.seed), X, targets, **noise)
+        return solver.train(task, backend)
 
     def _functions(self, params: Params, X: np.ndarray, dtype: str) -> Float[np.ndarray, "bodies heads t"]:
         return backends.load(self.backend).functions(self._network(X), params, X, dtype)
@@ -157,9 +157,9 @@ class Estimator(Parameterised):
         parts = []
         for first in range(0, heads, size):
             group = range(first, min(first + size, heads))
-            last = tuple(a[:, group.start : group.stop] for a in start[-1])
+            w, b = (a[:, group.start : group.stop] for a in start[-1])
             directions = draw_directions(net, self.seed, bodies, group)
-            parts.append(backend.tangents(net, [*start[:-1], last], directions, X, dtype))
+            parts.append(backend.tangents(net, [*start[:-1], (w, b)], directions, X, dtype))
         return np.concatenate(parts, axis=1)
 
 

@@ -14,8 +14,8 @@ from rndlib.estimators.rnd import Distillation
 from rndlib.estimators.unfitted import not_fitted
 from rndlib.theory.crowding import points_that_count, warn_if_narrow
 from rndlib.training import backends
+from rndlib.training.problem import Trained
 from rndlib.training.solvers import Solver, StochasticGradient
-from rndlib.training.train import Trained
 from rndlib.training.weights import Params, Role, draw
 
 MeanFunction = Callable[[Float[np.ndarray, "t d"]], Variances]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.training.train import Trained
+from rndlib.training.problem import Trained
 
 Model = TypeVar("Model", bound="Parameterised")
 

@@ -4,7 +4,6 @@ Body i with one head is the start of member i of a `DeepEnsemble` of the same de
 """
 
 from collections.abc import Callable
-from types import ModuleType
 
 import numpy as np
 from jaxtyping import Float
@@ -14,6 +13,7 @@ from rndlib import checks
 from rndlib.blocks import blockwise
 from rndlib.network import MLP
 from rndlib.training import backends
+from rndlib.training.backends.base import Backend
 from rndlib.training.weights import Params, Role, draw
 
 Kernels = Float[np.ndarray, "bodies heads heads n n"]
@@ -51,7 +51,7 @@ def tangent_kernels(
     ((4, 3, 3, 2, 2), (4, 3, 3, 2, 2))
     """
 
-    def both(at: ModuleType, params: Params, X: np.ndarray) -> np.ndarray:
+    def both(at: Backend, params: Params, X: np.ndarray) -> np.ndarray:
         return np.stack(at.tangent_kernels(net, params, X), axis=1)
 
     parts = _of_blocks(net, X, bodies, heads, seed, backend, both)
@@ -65,7 +65,7 @@ def _of_blocks(
     heads: int,
     seed: int,
     backend: str,
-    values: Callable[[ModuleType, Params, np.ndarray], np.ndarray],
+    values: Callable[[Backend, Params, np.ndarray], np.ndarray],
 ) -> np.ndarray:
     X = checks.points("X", X, net.in_dim)
     bodies, heads = checks.whole("bodies", bodies, at_least=1), checks.whole("heads", heads, at_least=1)

@@ -1,15 +1,16 @@
-"""Backends: the same few functions (functions, tangents, train) on one array library each."""
+"""Backends: the same few functions on one array library each (`rndlib.training.backends.base`)."""
 
+from functools import cache
 from importlib import import_module
-from types import ModuleType
 
 from rndlib import checks
+from rndlib.training.backends.base import Backend
 
 BACKENDS = ("jax", "torch", "torch:cuda")
 
 
-def load(name: str) -> ModuleType:
-    """The backend of that name, imported now and not before.
+def load(name: str) -> Backend:
+    """The backend of that name; its array library is imported now and not before.
 
     Raises
     ------
@@ -17,13 +18,20 @@ def load(name: str) -> ModuleType:
     ImportError: its array library is not installed, and the message says how to install it; or it finds no GPU.
 
     >>> from rndlib.training import backends
-    >>> backends.load("jax").__name__
-    'rndlib.training.backends.jax'
+    >>> type(backends.load("jax")).__name__
+    'JaxBackend'
     """
     checks.choice("backend", name, BACKENDS)
+    return _load(name)
+
+
+@cache
+def _load(name: str) -> Backend:
+    library, _, device = name.partition(":")
     try:
-        return import_module(f"rndlib.training.backends.{name.replace(':', '.')}")
+        module = import_module(f"rndlib.training.backends.{library}")
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] == "rndlib":
             raise
-        raise ImportError(f"backend {name!r} needs {error.name}: pip install 'rndlib[{name.split(':')[0]}]'") from error
+        raise ImportError(f"backend {name!r} needs {error.name}: pip install 'rndlib[{library}]'") from error
+    return module.JaxBackend() if library == "jax" else module.TorchBackend(device or "cpu")

@@ -23,7 +23,6 @@ import numpy as np
 from jaxtyping import Float
 
 from rndlib.network import MLP
-from rndlib.training.solvers import GradientFlow
 
 TOLERATED = 1e8
 """The factor above which there is a warning: the smallest at which a fit has missed its accuracy is 7e8."""
@@ -61,23 +60,24 @@ def factor(eigenvalues: Float[np.ndarray, " n"], time: float) -> float:
 
 
 def warn_if_nearly_singular(
-    net: MLP, eigenvalues: Float[np.ndarray, " n"], noise_std: float, solver: GradientFlow
+    net: MLP, eigenvalues: Float[np.ndarray, " n"], noise_std: float, time: float, rtol: float
 ) -> None:
     """Warn where `factor` is above `TOLERATED`, with the noise and the time that would bring it down.
 
     Without a hidden layer there is no curvature, and gradient flow is exact at any factor.
 
-    eigenvalues: as in `factor`. noise_std: what of them is noise.
+    eigenvalues: as in `factor`. noise_std: the noise that they include. time, rtol: as in `GradientFlow`.
 
     >>> import numpy as np
-    >>> from rndlib import MLP, GradientFlow
+    >>> from rndlib import MLP
     >>> from rndlib.training.flow import conditioning
-    >>> conditioning.warn_if_nearly_singular(MLP(3), np.array([0.25, 5.0]), 0.5, GradientFlow())  # far from it: none
+    >>> eigenvalues = np.array([0.25, 5.0])  # far from singular: no warning
+    >>> conditioning.warn_if_nearly_singular(MLP(3), eigenvalues, noise_std=0.5, time=np.inf, rtol=1e-3)
     """
-    said = advice(eigenvalues, solver.time)
+    said = advice(eigenvalues, time)
     if net.depth > 1 and said:
         warnings.warn(
-            f"X with noise_std = {noise_std:g}: {said}; training takes long and may miss rtol = {solver.rtol:g}",
+            f"X with noise_std = {noise_std:g}: {said}; training takes long and may miss rtol = {rtol:g}",
             ConditionWarning,
             stacklevel=6,
         )

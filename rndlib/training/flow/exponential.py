@@ -1,5 +1,19 @@
 """How e^{-h Theta} is applied, for every backend: the sizes, accuracies and poles that both ways to it go by."""
 
+from typing import Any, NamedTuple
+
+
+class Spectrum(NamedTuple):
+    """The infinite-width kernel on the training set, which preconditions the empirical one head by head.
+
+    values: (N,), eigenvalues of Theta_XX in ascending order, observation noise included.
+    vectors: (N, N), eigenvectors in columns. Both are arrays of any library.
+    """
+
+    values: Any
+    vectors: Any
+
+
 DENSE_ALONE, DENSE_LIMIT, DENSE_MANY = 700, 128, 40
 """Largest N K for which the kernel matrix is formed: of one head, of two, and of more."""
 

@@ -19,13 +19,13 @@ A backend integrates; what it integrates, in which precision (`rndlib.training.f
 accurate enough, is decided here, so that all of them take the same steps.
 """
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import reduce
 from math import inf, sqrt
 from operator import or_
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -35,7 +35,9 @@ from rndlib.training.flow import conditioning, precision
 from rndlib.training.flow.exponential import dense
 from rndlib.training.flow.time_grid import clock, stretched
 from rndlib.training.pilots import Pilot
-from rndlib.training.solvers import CLOSE, DivergenceError, GradientFlow, Report
+from rndlib.training.problem import Problem
+from rndlib.training.report import DivergenceError, Report, reference_residual
+from rndlib.training.weights import Params
 
 FIRST_STEPS, MOST_STEPS = 1, 8192  # relu, whose kinks leave no second order, needs thousands
 MOST_NEWTON, NEWTON = 10, np.array([[inf, 0.0]])
@@ -48,45 +50,68 @@ Residuals = Float[np.ndarray, "bodies n heads"]
 Marks = Bool[np.ndarray, " bodies"]
 
 
-@dataclass(frozen=True)
-class Block(Generic[State]):
-    """A block of bodies in training, as an array library holds it, and what it can do with them.
+class FlowSteps(ABC, Generic[State]):
+    """A block of bodies in training, as an array library holds it, and the steps that it can take.
 
-    start: parameters and offsets of every body before training. They are in float64; what they are shifted by may be in
-        float32, which keeps what is small.
-    largest: finds the largest eigenvalue of the tangent kernels at `start`, noise included: the most over the bodies.
-    integrate: how far evaluations of network and tangent kernel lead from the start, for the bodies that are marked;
-        the others stay. Each evaluation has a row of two times: over how long its linear flow is followed by the state,
-        0 for not at all, and how much longer to where the next evaluation is, 0 for none. With many unknowns (not
-        `rndlib.training.flow.exponential.dense`) one of the two is 0. In float32 if the last argument says so. And the
-        norm of the residual f(X) + noise_std xi - y at the start.
-    extrapolate: how far two integrations, the second with twice the steps, extrapolate to, and the functions at probes
-        (probes, d) there and of the second one.
-    join: of two shifts the first for the marked bodies, the second for the others.
-    moved: a state, shifted, and its residual.
-    newton: how far one linear flow without an end leads, of the network linearised at a state with such a residual, for
-        the bodies that are marked: to the nearest interpolant of the linear model. In float32 if the last argument says
-        so, but for the residual.
+    A state holds the parameters and offsets of every body.
+
+    start: the state before training. It is in float64; what it is shifted by may be in float32, which keeps what is
+        small.
     """
 
     start: State
-    largest: Callable[[], float]
-    integrate: Callable[[Float[np.ndarray, "evaluations 2"], Marks, bool], tuple[State, ArrayLike]]
-    extrapolate: Callable[[State, State, Float[np.ndarray, "probes d"]], tuple[State, Functions, Functions]]
-    join: Callable[[Marks, State, State], State]
-    moved: Callable[[State, State], tuple[State, Residuals]]
-    newton: Callable[[State, Residuals, Marks, bool], State]
+
+    @abstractmethod
+    def largest(self) -> float:
+        """The largest eigenvalue of the tangent kernels at the start, noise included, over the bodies."""
+
+    @abstractmethod
+    def integrate(
+        self, times: Float[np.ndarray, "evaluations 2"], going: Marks, single: bool
+    ) -> tuple[State, ArrayLike]:
+        """How far evaluations of network and tangent kernel lead from the start, for the marked bodies; others stay.
+
+        Each evaluation has a row of two times: over how long the state follows its linear flow, 0 for not at all, and
+        how much longer the way to the next evaluation is, 0 for none. With many unknowns (not
+        `rndlib.training.flow.exponential.dense`) one of the two is 0. Steps are in float32 where `single`.
+
+        Returns the shift, and the norm of each body's residual f(X) + noise_std xi - y at the start.
+        """
+
+    @abstractmethod
+    def extrapolate(
+        self, coarse: State, fine: State, probes: Float[np.ndarray, "probes d"]
+    ) -> tuple[State, Functions, Functions]:
+        """The shift that two shifts, the second of twice the steps, extrapolate to; and the functions at the probes,
+        of the extrapolation and of the finer shift."""
+
+    @abstractmethod
+    def join(self, marked: Marks, ours: State, theirs: State) -> State:
+        """Of two shifts, the first for the marked bodies and the second for the others."""
+
+    @abstractmethod
+    def moved(self, state: State, shift: State) -> tuple[State, Residuals]:
+        """A state, shifted, and its residual."""
+
+    @abstractmethod
+    def newton(self, state: State, left: Residuals, going: Marks, single: bool) -> State:
+        """How far one linear flow without an end leads, for the marked bodies: to the nearest interpolant of the linear
+        model at a state with the residual `left`. In float32 where `single`, except for the residual."""
+
+    @abstractmethod
+    def params(self, state: State) -> Params:
+        """A state's parameters, in NumPy."""
 
 
 def gradient_flow(
-    block: Block[State],
-    solver: GradientFlow,
-    X: Float[np.ndarray, "n d"],
-    targets: Float[np.ndarray, "bodies n heads"],
+    block: FlowSteps[Any],
+    problem: Problem,
+    time: float,
+    rtol: float,
     eigenvalues: Float[np.ndarray, " n"],
     pilot: Pilot | None = None,
-) -> tuple[State, Report]:
-    """The state of a block of bodies after gradient flow, each on its own targets.
+) -> tuple[Params, Report, Pilot | None]:
+    """The parameters of a block of bodies after gradient flow to `time`, a report, and advice to other bodies.
 
     `eigenvalues` are those of the infinite-width kernel on X, noise included.
 
@@ -101,37 +126,38 @@ def gradient_flow(
     ------
     DivergenceError: a network left the finite numbers, or the accuracy was not reached within MOST_STEPS steps.
     """
-    if precision.single(solver, eigenvalues, pilot.steps if pilot else FIRST_STEPS):
+    if precision.single(time, rtol, eigenvalues, pilot.steps if pilot else FIRST_STEPS):
         with suppress(DivergenceError):  # It may be for rounding that it failed.
-            return _gradient_flow(block, solver, X, targets, eigenvalues, pilot, single=True)
-    return _gradient_flow(block, solver, X, targets, eigenvalues, pilot, single=False)
+            return _gradient_flow(block, problem, time, rtol, eigenvalues, pilot, single=True)
+    return _gradient_flow(block, problem, time, rtol, eigenvalues, pilot, single=False)
 
 
 def _gradient_flow(
-    block: Block[State],
-    solver: GradientFlow,
-    X: Float[np.ndarray, "n d"],
-    targets: Float[np.ndarray, "bodies n heads"],
+    block: FlowSteps[Any],
+    problem: Problem,
+    time: float,
+    rtol: float,
     eigenvalues: Float[np.ndarray, " n"],
     pilot: Pilot | None,
     single: bool,
-) -> tuple[State, Report]:
+) -> tuple[Params, Report, Pilot | None]:
     """`gradient_flow`, with steps in float32 or not; in float32 no more of them than will do, and none after NaN."""
     # Many heads on one body raise the top of the spectrum far above its limit; the grid must resolve that, too.
     largest = pilot.largest if pilot else block.largest()
-    cut = clock(stretched(eigenvalues, largest), solver.time)
-    probes = _around(X)
-    advice = conditioning.advice(eigenvalues, solver.time)
+    cut = clock(stretched(eigenvalues, largest), time)
+    probes = _around(problem.X)
+    advice = conditioning.advice(eigenvalues, time)
     further = f"; {advice}" if advice else ""
-    bodies, ahead, leads = len(targets), dense(*targets.shape[1:]), pilot is None
+    bodies, heads, n_samples = problem.targets.shape
+    ahead, leads = dense(n_samples, heads), pilot is None
     evaluations, errors, going = np.zeros(bodies, int), np.full(bodies, inf), np.ones(bodies, bool)
 
-    def integrate(steps: int, going: Marks) -> tuple[State, ArrayLike]:
+    def integrate(steps: int, going: Marks) -> tuple[Any, ArrayLike]:
         times = _times(cut(steps), ahead)
         evaluations[going] += len(times)
         return block.integrate(times, going, single)
 
-    allowed, most = _allowed(solver), min(MOST_STEPS, precision.MOST_STEPS) if single else MOST_STEPS
+    allowed, most = _allowed(rtol), min(MOST_STEPS, precision.MOST_STEPS) if single else MOST_STEPS
     steps = pilot.steps // 2 if pilot else FIRST_STEPS
     (coarse, first), last = integrate(steps, going), None
     shift = coarse
@@ -162,19 +188,18 @@ def _gradient_flow(
         if 2 * steps > most or (single and np.isnan(errors).any()):
             raise DivergenceError(
                 f"gradient flow: estimated relative error {errors.max():.1e} after {steps} steps, asked for rtol = "
-                f"{solver.rtol:g}: widen the network, use fewer heads a body, or allow a larger rtol{further}"
+                f"{rtol:g}: widen the network, use fewer heads a body, or allow a larger rtol{further}"
             )
         if not leads:
             going = inaccurate
         coarse = fine
 
-    first = np.maximum(np.asarray(first, float), CLOSE * _sizes(targets))
-    first[first == 0] = 1.0
+    first = reference_residual(np.asarray(first, float), _sizes(problem.by_points[0]))
     state, left = block.moved(block.start, shift)
     residual, newton = _sizes(left) / first, 0
     # Steps alone do not come down to RESIDUAL_FLOOR.
-    enough = RESIDUAL_FLOOR if solver.time == inf else np.finfo(float).max
-    while solver.time == inf and (residual > enough).any() and newton < MOST_NEWTON:
+    enough = RESIDUAL_FLOOR if time == inf else np.finfo(float).max
+    while time == inf and (residual > enough).any() and newton < MOST_NEWTON:
         evaluations[residual > enough] += 1
         state, left = block.moved(state, block.newton(state, left, residual > enough, single))
         residual = _sizes(left) / first
@@ -185,23 +210,23 @@ def _gradient_flow(
             "empirical tangent kernel is singular or nearly so: widen the network, use fewer heads a body, or drop "
             f"close points{further}"
         )
-    report = Report(solver.time, float(residual.max()), float(errors.max()), int(evaluations.max()), True, pilot)
-    return state, report
+    report = Report(time, float(residual.max()), float(errors.max()), int(evaluations.max()), True)
+    return block.params(state), report, pilot
 
 
-def followed(pilots: Sequence[Pilot], solver: GradientFlow) -> Pilot:
+def followed(pilots: Sequence[Pilot], rtol: float) -> Pilot:
     """What the pilots of several blocks say to those that follow, half of which should need no more steps than this."""
     pilot = reduce(or_, pilots)
-    return pilot.finer(_allowed(solver), float(np.median([p.reach * (p.steps / pilot.steps) ** 2 for p in pilots])))
+    return pilot.finer(_allowed(rtol), float(np.median([p.reach * (p.steps / pilot.steps) ** 2 for p in pilots])))
 
 
-def _allowed(solver: GradientFlow) -> float:
+def _allowed(rtol: float) -> float:
     # A safety factor of two: the probes stand in for points that the caller will choose.
-    return solver.rtol / 2
+    return rtol / 2
 
 
 def _times(cut: Float[np.ndarray, " half_steps"], ahead: bool) -> Float[np.ndarray, "evaluations 2"]:
-    """The rows of `Block.integrate` for steps that last so long, each after the way to its midpoint.
+    """The rows of `FlowSteps.integrate` for steps that last so long, each after the way to its midpoint.
 
     `ahead` has the linear flow of a step followed on to the next midpoint; without, there is an evaluation between.
     """

@@ -5,7 +5,6 @@ Two ways to the same vector. Where N K is small, the eigendecomposition of the k
 a preconditioned conjugate-gradient method that needs products with Theta only.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -14,19 +13,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from rndlib.training.backends.jax.linearise import Given, Linear, kernel_matrix, kernel_product
-from rndlib.training.flow.exponential import ITERATIONS, POLES, RESIDUES, SOLVE_RTOL, STARTS, dense
-
-
-class Spectrum(NamedTuple):
-    """The infinite-width kernel on the training set, which preconditions the empirical one head by head.
-
-    values: (N,), eigenvalues of Theta_XX, observation noise included.
-    vectors: (N, N), eigenvectors in columns.
-    """
-
-    values: Given
-    vectors: Given
+from rndlib.training.backends.base import TangentKernel
+from rndlib.training.flow.exponential import ITERATIONS, POLES, RESIDUES, SOLVE_RTOL, STARTS, Spectrum, dense
 
 
 class _Iterate(NamedTuple):
@@ -45,7 +33,7 @@ class _Iterate(NamedTuple):
 
 
 def flow_integral(
-    at: Linear, r: Float[Array, "n heads"], h: Float[Array, "*times"], noise: Array, spectrum: Spectrum
+    at: TangentKernel[Array], r: Float[Array, "n heads"], h: Float[Array, "*times"], noise: Array, spectrum: Spectrum
 ) -> Float[Array, "*times n heads"]:
     """v for the kernel Theta + noise I of the network linearised at `at`; h may be infinite.
 
@@ -57,8 +45,8 @@ def flow_integral(
     return _rational(at, r, h, noise, spectrum)
 
 
-def _dense(at: Linear, r: Array, h: Array, noise: Array) -> Array:
-    values, vectors = jnp.linalg.eigh(kernel_matrix(at).astype(r.dtype) + noise * jnp.eye(r.size))
+def _dense(at: TangentKernel[Array], r: Array, h: Array, noise: Array) -> Array:
+    values, vectors = jnp.linalg.eigh(at.kernel_matrix().astype(r.dtype) + noise * jnp.eye(r.size))
     finite = jnp.where(jnp.isinf(h), 1.0, h)
     # (1 - e^{-h lambda}) / lambda, and its limit h where lambda is zero or rounds to it (a finite time allows that).
     small = jnp.abs(finite * values) < 1e-12
@@ -67,10 +55,10 @@ def _dense(at: Linear, r: Array, h: Array, noise: Array) -> Array:
     return (gain * (vectors.T @ r.ravel())) @ vectors.T
 
 
-def _rational(at: Linear, r: Array, h: Array, noise: Array, spectrum: Spectrum) -> Array:
+def _rational(at: TangentKernel[Array], r: Array, h: Array, noise: Array, spectrum: Spectrum) -> Array:
     size = jnp.linalg.norm(r)
     unit = r / jnp.where(size > 0, size, 1.0)
-    at, unit, spectrum = jax.tree.map(lambda a: a.astype(jnp.float32), (at, unit, spectrum))
+    at, (unit, spectrum) = at.in_float32(), jax.tree.map(lambda a: a.astype(jnp.float32), (unit, spectrum))
 
     def some_time(h: Array) -> Array:
         # (1 - R(z)) / z has the residues -c_j / z_j at R's poles and none at 0, since R(0) = 1.
@@ -88,7 +76,7 @@ def _rational(at: Linear, r: Array, h: Array, noise: Array, spectrum: Spectrum) 
     return size * lax.cond(jnp.isinf(h), without_end, some_time, h)
 
 
-def _conjugate_gradient(at: Linear, r: Array, shifts: Array, spectrum: Spectrum) -> Array:
+def _conjugate_gradient(at: TangentKernel[Array], r: Array, shifts: Array, spectrum: Spectrum) -> Array:
     """(Theta + s)^{-1} r for every shift s, real or complex, (shifts, N, heads).
 
     The matrices are symmetric, so the conjugate-gradient recurrences hold with the unconjugated product (COCG for
@@ -104,7 +92,7 @@ def _conjugate_gradient(at: Linear, r: Array, shifts: Array, spectrum: Spectrum)
     def multiply(v: Array) -> Array:
         # Real and imaginary parts of all shifts as one batch of points: each weight matrix is then read once.
         parts = jnp.concatenate([v.real, v.imag]) if jnp.iscomplexobj(v) else v
-        product = jax.vmap(partial(kernel_product, at))(parts)
+        product = jax.vmap(at.kernel_product)(parts)
         product = lax.complex(product[: len(v)], product[len(v) :]) if jnp.iscomplexobj(v) else product
         return product + shifts[:, None, None] * v
 

@@ -1,6 +1,6 @@
 """Gradient flow of a block of bodies in JAX: the compiled programs that `rndlib.training.flow.integration` drives."""
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TypeVar
 
 import jax
@@ -9,24 +9,15 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from rndlib.network import MLP
-from rndlib.training.backends.jax.exponential import Spectrum, flow_integral
-from rndlib.training.backends.jax.linearise import (
-    Bodies,
-    Given,
-    apply,
-    linearise,
-    pull_back,
-    pull_back_each,
-    push_forward,
-    scaled,
-)
+from rndlib.training.backends.jax.exponential import flow_integral
+from rndlib.training.backends.jax.linearise import Bodies, Given, apply, in_numpy, linearise, scaled, transposed
+from rndlib.training.backends.jax.precision import in_float64
 from rndlib.training.backends.jax.programs import WIDE, program
 from rndlib.training.backends.jax.spectrum import largest_eigenvalue
-from rndlib.training.flow import integration
-from rndlib.training.flow.exponential import dense
-from rndlib.training.pilots import Pilot
-from rndlib.training.solvers import GradientFlow, Report
+from rndlib.training.flow.exponential import Spectrum, dense
+from rndlib.training.flow.integration import MOST_STEPS, NEWTON, FlowSteps
+from rndlib.training.problem import Problem
+from rndlib.training.weights import Params
 
 State = tuple[Bodies, Given]
 Tree = TypeVar("Tree")
@@ -44,8 +35,8 @@ def _minus(a: Tree, b: Tree) -> Tree:
 def _integrate(net, start, X, targets, noise_std, spectrum, times, counts, known, given):
     """How far so many evaluations of every body lead, each at its row of `times`, and the first residual's norm.
 
-    See `rndlib.training.flow.integration.Block`. They are in the precision of X, but for what is in the space of the
-    training set's functions. Where `given` says so, the first residual is the one that is `known`.
+    See `FlowSteps.integrate`. Evaluations are in the precision of X, except for what is in the space of the training
+    set's functions. Where `given` says so, the first residual is the one that is `known`.
     """
     noise, dtype = noise_std.astype(jnp.float64) ** 2, X.dtype
 
@@ -60,18 +51,18 @@ def _integrate(net, start, X, targets, noise_std, spectrum, times, counts, known
             # branch is given the change as an array: XLA would compute it anew for every point.
             away = (i > 0) & (times[i - 1, 1] > 0)
             change = scaled(net, _minus(shift, here))
-            moved = lax.cond(away, partial(push_forward, at), lambda _: jnp.zeros_like(f), change)
+            moved = lax.cond(away, at.push_forward, lambda _: jnp.zeros_like(f), change)
             r = (f + moved + noise_std * (offsets + xi) - y).astype(jnp.float64)
             r = jnp.where(given & (i == 0), known, r)
             first = jnp.where(i == 0, jnp.linalg.norm(r), first)
             over, ahead = times[i]
             if dense(*r.shape):
                 v = flow_integral(at, r, jnp.stack([over, over + ahead]), noise, spectrum).astype(dtype)
-                change = pull_back_each(net, at, v)
+                change = at.pull_back_each(v)
                 new, here = (jax.tree.map(lambda p, c, k=k: p - c[k], shift, change) for k in (0, 1))
                 return (new, xi - noise_std * v[0]), here, first
             v = flow_integral(at, r, over + ahead, noise, spectrum).astype(dtype)
-            here = _minus(shift, pull_back(net, at, v))
+            here = _minus(shift, at.pull_back(v))
             there = here, xi - noise_std * v
             return jax.tree.map(lambda old, new: jnp.where(ahead > 0, old, new), (shift, xi), there), here, first
 
@@ -113,55 +104,60 @@ def _moved(net, state, shift, X, targets, noise_std):
     return (params, offsets), f + noise_std * offsets - targets
 
 
-def gradient_flow(
-    net: MLP,
-    solver: GradientFlow,
-    params: Bodies,
-    offsets: Float[np.ndarray, "bodies n heads"],
-    X: Float[np.ndarray, "n d"],
-    targets: Float[np.ndarray, "bodies n heads"],
-    noise_std: float,
-    spectrum: Spectrum,
-    pilot: Pilot | None = None,
-) -> tuple[Bodies, Report]:
-    """The parameters of a block of bodies after gradient flow, each on its own targets (`rndlib.training.flow`)."""
-    start, noise = (params, offsets), np.asarray(noise_std)
-    unknown = np.zeros(targets.shape)
+class JaxFlow(FlowSteps[State]):
+    """The steps of gradient flow for a block of bodies, each on its own targets (`rndlib.training.flow`)."""
 
-    def evaluated(
-        state: State, times: np.ndarray, marked: np.ndarray, single: bool, known: np.ndarray | None = None
-    ) -> tuple[State, Array]:
-        with np.errstate(over="ignore"):  # What is beyond float32 makes NaN in training.
-            x, y, std = (np.asarray(a, np.float32 if single else float) for a in (X, targets, noise))
-        rows, counts = _padded(times.tobytes()), np.where(marked, len(times), 0)
-        first = (unknown, np.asarray(False)) if known is None else (known, np.asarray(True))
-        return _integrate(net, state, x, y, std, spectrum, rows, counts, *first)
+    def __init__(self, problem: Problem, spectrum: Spectrum):
+        self.net, self.X, self.spectrum = problem.net, problem.X, spectrum
+        self.noise_std = np.asarray(problem.noise_std)
+        self.targets, offsets = problem.by_points
+        self.start = transposed(problem.start), offsets
 
-    def newton(state: State, left: np.ndarray, marked: np.ndarray, single: bool) -> State:
-        return evaluated(state, integration.NEWTON, marked, single, left)[0]
+    @in_float64
+    def largest(self) -> float:
+        return largest_eigenvalue(self.net, self.start[0], self.X) + float(self.noise_std) ** 2
 
-    def extrapolate(coarse: State, fine: State, probes: np.ndarray) -> tuple[State, np.ndarray, np.ndarray]:
-        shift, extrapolated, plain = _extrapolate(net, start, coarse, fine, probes)
+    @in_float64
+    def integrate(self, times: np.ndarray, going: np.ndarray, single: bool) -> tuple[State, Array]:
+        return self._evaluated(self.start, times, going, single)
+
+    @in_float64
+    def newton(self, state: State, left: np.ndarray, going: np.ndarray, single: bool) -> State:
+        return self._evaluated(state, NEWTON, going, single, left)[0]
+
+    @in_float64
+    def extrapolate(self, coarse: State, fine: State, probes: np.ndarray) -> tuple[State, np.ndarray, np.ndarray]:
+        shift, extrapolated, plain = _extrapolate(self.net, self.start, coarse, fine, probes)
         return shift, np.asarray(extrapolated, float), np.asarray(plain, float)
 
-    def join(marked: np.ndarray, ours: State, theirs: State) -> State:
-        return _join(net, marked, ours, theirs)
+    @in_float64
+    def join(self, marked: np.ndarray, ours: State, theirs: State) -> State:
+        return _join(self.net, marked, ours, theirs)
 
-    def largest() -> float:
-        return largest_eigenvalue(net, params, X) + noise_std**2
-
-    def moved(state: State, shift: State) -> tuple[State, np.ndarray]:
-        there, left = _moved(net, state, shift, X, targets, noise)
+    @in_float64
+    def moved(self, state: State, shift: State) -> tuple[State, np.ndarray]:
+        there, left = _moved(self.net, state, shift, self.X, self.targets, self.noise_std)
         return there, np.asarray(left)
 
-    block = integration.Block(start, largest, partial(evaluated, start), extrapolate, join, moved, newton)
-    state, report = integration.gradient_flow(block, solver, X, targets, np.asarray(spectrum.values), pilot)
-    return state[0], report
+    @in_float64
+    def params(self, state: State) -> Params:
+        return in_numpy(state[0])
+
+    def _evaluated(
+        self, state: State, times: np.ndarray, marked: np.ndarray, single: bool, known: np.ndarray | None = None
+    ) -> tuple[State, Array]:
+        with np.errstate(over="ignore"):  # What is beyond float32 makes NaN in training.
+            given = (self.X, self.targets, self.noise_std)
+            x, y, std = (np.asarray(a, np.float32 if single else float) for a in given)
+        rows, counts = _padded(times.tobytes()), np.where(marked, len(times), 0)
+        unknown = np.zeros(self.targets.shape)
+        first = (unknown, np.asarray(False)) if known is None else (known, np.asarray(True))
+        return _integrate(self.net, state, x, y, std, self.spectrum, rows, counts, *first)
 
 
 @lru_cache(maxsize=8)
 def _padded(times: bytes) -> Float[Array, "rows 2"]:
     """Rows of times, of one shape for every number of steps, so that all are one program; most blocks share theirs."""
-    padded = np.zeros((2 * integration.MOST_STEPS, 2))
+    padded = np.zeros((2 * MOST_STEPS, 2))
     padded.ravel()[: len(times) // padded.itemsize] = np.frombuffer(times)
     return jnp.asarray(padded)

@@ -6,13 +6,14 @@ a product with the kernel goes backward and forward through the layers and costs
 """
 
 from collections.abc import Sequence
-from functools import partial
 from math import sqrt
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax, vmap
+from jax.tree_util import register_pytree_node_class
 from jaxtyping import Array, Float
 
 from rndlib.network import MLP
@@ -34,8 +35,8 @@ _NARROW = 8
 _FEW, _MANY = 32, 64
 
 
-class Linear(NamedTuple):
-    """What the tangent of a network on N points needs: Eq. 1 evaluated at its parameters.
+class _Evaluated(NamedTuple):
+    """Eq. 1 evaluated on N points.
 
     inputs: x^l, (N, n_{l-1}), for l = 1..L.
     slopes: phi'(z^l), (N, n_l), for l = 1..L-1.
@@ -110,7 +111,7 @@ def gram(x: Float[Array, "rows units"]) -> Float[Array, "rows rows"]:
     return lax.platform_dependent(x, cpu=lambda x: lax.map(lambda row: x @ row, x), default=lambda x: x @ x.T)
 
 
-def linearise(net: MLP, params: Params, X: Float[Array, "n d"]) -> tuple[Float[Array, "n heads"], Linear]:
+def linearise(net: MLP, params: Params, X: Float[Array, "n d"]) -> tuple[Float[Array, "n heads"], "LinearMLP"]:
     """f(X; theta) and its tangent there."""
     inputs, slopes, weights, grams = [], [], [], []
     x = z = X
@@ -122,70 +123,96 @@ def linearise(net: MLP, params: Params, X: Float[Array, "n d"]) -> tuple[Float[A
         weights.append(w)
         grams.append(net.sigma_w**2 / len(w) * gram(x) + net.sigma_b**2)
         z = _across(x, w) + b
-    return z, Linear(inputs, slopes, weights, [w.T for w in weights], grams)
+    return z, LinearMLP(net, _Evaluated(inputs, slopes, weights, [w.T for w in weights], grams))
 
 
-def _backward(at: Linear, v: Array) -> list[Array]:
-    """d/dz^l of <v, f(X)>, for l = L..1."""
-    deltas = [v]
-    for w, slope in zip(at.transposed[:0:-1], at.slopes[::-1], strict=True):
-        deltas.append((deltas[-1] @ w) * slope)
-    return deltas
+@register_pytree_node_class
+class LinearMLP:
+    """An `MLP` linearised at its parameters, on N points: `rndlib.training.backends.base.Linearised`, layer by layer.
 
+    Changes of parameters are pushed forward `scaled`, so that what is pushed often is scaled once.
+    """
 
-def pull_back(net: MLP, at: Linear, v: Float[Array, "n heads"]) -> Params:
-    """J' v, in parameter space."""
-    return [
-        (net.sigma_w / sqrt(x.shape[1]) * (x.T @ delta), net.sigma_b * delta.sum(0))
-        for delta, x in zip(_backward(at, v)[::-1], at.inputs, strict=True)
-    ]
+    def __init__(self, net, at):
+        self.net: MLP = net
+        self.at: _Evaluated = at
 
+    def tree_flatten(self):
+        return (self.at,), self.net
 
-def pull_back_each(
-    net: MLP, at: Linear, v: Float[Array, "vectors n heads"]
-) -> list[tuple[Float[Array, "vectors _fan_in _fan_out"], Float[Array, "vectors _fan_out"]]]:
-    """J' v of several vectors v, on the leading axis of every array."""
-    if v.shape[2] > 1:
-        return vmap(partial(pull_back, net, at))(v)
-    v = v[:, None, :, 0]
-    *hidden, last = at.inputs
-    # The derivatives of the one output serve all of them, and `kernel_matrix`, too; by the last layer they are ones.
-    gradients = []
-    for delta, x in zip(_backward(at, jnp.ones((v.shape[2], 1), v.dtype))[:0:-1], hidden, strict=True):
-        weighted = jnp.concatenate([net.sigma_w / sqrt(x.shape[1]) * v * x.T, net.sigma_b * v], axis=1)
-        gradient = (weighted.reshape(-1, v.shape[2]) @ delta).reshape(*weighted.shape[:2], -1)
-        gradients.append((gradient[:, :-1], gradient[:, -1]))
-    weights = net.sigma_w / sqrt(last.shape[1]) * (v[:, 0] @ last)
-    return [*gradients, (weights[:, :, None], net.sigma_b * v.sum(2))]
+    @classmethod
+    def tree_unflatten(cls, net, children):
+        return cls(net, *children)
 
+    def push_forward(self, change: Params) -> Float[Array, "n heads"]:
+        """J d_theta, in function space, with d_theta `scaled`."""
+        at = self.at
+        dz = jnp.zeros((at.inputs[0].shape[0], 0), at.inputs[0].dtype)
+        for l, ((dw, db), x) in enumerate(zip(change, at.inputs, strict=True)):
+            carried = (at.slopes[l - 1] * dz) @ at.weights[l] if l else 0.0
+            dz = carried + _across(x, dw) + db
+        return dz
 
-def push_forward(at: Linear, change: Params) -> Float[Array, "n heads"]:
-    """J d_theta, in function space, with d_theta `scaled`."""
-    dz = jnp.zeros((at.inputs[0].shape[0], 0), at.inputs[0].dtype)
-    for l, ((dw, db), x) in enumerate(zip(change, at.inputs, strict=True)):
-        carried = (at.slopes[l - 1] * dz) @ at.weights[l] if l else 0.0
-        dz = carried + _across(x, dw) + db
-    return dz
+    def pull_back(self, v: Float[Array, "n heads"]) -> Params:
+        """J' v, in parameter space."""
+        net = self.net
+        return [
+            (net.sigma_w / sqrt(x.shape[1]) * (x.T @ delta), net.sigma_b * delta.sum(0))
+            for delta, x in zip(self._backward(v)[::-1], self.at.inputs, strict=True)
+        ]
 
+    def pull_back_each(
+        self, v: Float[Array, "vectors n heads"]
+    ) -> list[tuple[Float[Array, "vectors _fan_in _fan_out"], Float[Array, "vectors _fan_out"]]]:
+        """J' v of several vectors v, on the leading axis of every array."""
+        if v.shape[2] > 1:
+            return vmap(self.pull_back)(v)
+        net = self.net
+        v = v[:, None, :, 0]
+        *hidden, last = self.at.inputs
+        # The derivatives of the one output serve all of them, and `kernel_matrix`, too; by the last layer they are
+        # ones.
+        gradients = []
+        for delta, x in zip(self._backward(jnp.ones((v.shape[2], 1), v.dtype))[:0:-1], hidden, strict=True):
+            weighted = jnp.concatenate([net.sigma_w / sqrt(x.shape[1]) * v * x.T, net.sigma_b * v], axis=1)
+            gradient = (weighted.reshape(-1, v.shape[2]) @ delta).reshape(*weighted.shape[:2], -1)
+            gradients.append((gradient[:, :-1], gradient[:, -1]))
+        weights = net.sigma_w / sqrt(last.shape[1]) * (v[:, 0] @ last)
+        return [*gradients, (weights[:, :, None], net.sigma_b * v.sum(2))]
 
-def kernel_product(at: Linear, v: Float[Array, "n heads"]) -> Float[Array, "n heads"]:
-    """Theta v = J J' v, with Theta the empirical tangent kernel over points and heads."""
-    deltas = _backward(at, v)[::-1]
-    dz = at.grams[0] @ deltas[0]
-    for w, slope, gram, delta in zip(at.weights[1:], at.slopes, at.grams[1:], deltas[1:], strict=True):
-        dz = (slope * dz) @ w + gram @ delta
-    return dz
+    def kernel_product(self, v: Float[Array, "n heads"]) -> Float[Array, "n heads"]:
+        """Theta v = J J' v, with Theta the empirical tangent kernel over points and heads."""
+        at, deltas = self.at, self._backward(v)[::-1]
+        dz = at.grams[0] @ deltas[0]
+        for w, slope, gram, delta in zip(at.weights[1:], at.slopes, at.grams[1:], deltas[1:], strict=True):
+            dz = (slope * dz) @ w + gram @ delta
+        return dz
 
+    def kernel_matrix(self) -> Float[Array, "n_heads n_heads"]:
+        """Theta as a matrix over (point, head) pairs, point-major."""
+        at = self.at
+        n, heads = at.inputs[0].shape[0], at.weights[-1].shape[1]
+        identity = jnp.eye(heads, dtype=at.grams[-1].dtype)
+        total = jnp.einsum("ij,ab->iajb", at.grams[-1], identity).reshape(n * heads, n * heads)
+        delta = jnp.broadcast_to(at.transposed[-1], (n, *at.transposed[-1].shape))
+        for l in reversed(range(len(at.slopes))):
+            delta = delta * at.slopes[l][:, None, :]
+            flat = delta.reshape(n * heads, -1)
+            total += gram(flat) * jnp.repeat(jnp.repeat(at.grams[l], heads, 0), heads, 1)
+            delta = delta @ at.transposed[l]
+        return total
 
-def kernel_matrix(at: Linear) -> Float[Array, "n_heads n_heads"]:
-    """Theta as a matrix over (point, head) pairs, point-major."""
-    n, heads = at.inputs[0].shape[0], at.weights[-1].shape[1]
-    identity = jnp.eye(heads, dtype=at.grams[-1].dtype)
-    total = jnp.einsum("ij,ab->iajb", at.grams[-1], identity).reshape(n * heads, n * heads)
-    delta = jnp.broadcast_to(at.transposed[-1], (n, *at.transposed[-1].shape))
-    for l in reversed(range(len(at.slopes))):
-        delta = delta * at.slopes[l][:, None, :]
-        flat = delta.reshape(n * heads, -1)
-        total += gram(flat) * jnp.repeat(jnp.repeat(at.grams[l], heads, 0), heads, 1)
-        delta = delta @ at.transposed[l]
-    return total
+    def in_float32(self) -> "LinearMLP":
+        """The same, for products in float32."""
+        return jax.tree.map(lambda a: a.astype(jnp.float32), self)
+
+    def last_layer_gram(self) -> Float[Array, "n n"]:
+        """The last layer's part of Theta for one head."""
+        return self.at.grams[-1]
+
+    def _backward(self, v: Array) -> list[Array]:
+        """d/dz^l of <v, f(X)>, for l = L..1."""
+        deltas = [v]
+        for w, slope in zip(self.at.transposed[:0:-1], self.at.slopes[::-1], strict=True):
+            deltas.append((deltas[-1] @ w) * slope)
+        return deltas

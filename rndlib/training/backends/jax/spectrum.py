@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from rndlib.network import MLP
 from rndlib.training import lanczos
-from rndlib.training.backends.jax.linearise import Bodies, Given, kernel_matrix, kernel_product, linearise
+from rndlib.training.backends.jax.linearise import Bodies, Given, linearise
 from rndlib.training.backends.jax.programs import program
 from rndlib.training.flow.exponential import DENSE_LIMIT
 
@@ -27,7 +27,7 @@ def largest_eigenvalue(net: MLP, params: Bodies, X: Float[Given, "n d"]) -> floa
 def _formed(net, params, X):
     def one(params):
         _, at = linearise(net, params, X)
-        return jnp.linalg.eigvalsh(kernel_matrix(at))[-1]
+        return jnp.linalg.eigvalsh(at.kernel_matrix())[-1]
 
     return jnp.max(lax.map(one, params))
 
@@ -41,7 +41,7 @@ def _tridiagonal(net, params, X):
 
         def step(carry, _):
             before, v, beside = carry
-            w = kernel_product(at, v) - beside * before
+            w = at.kernel_product(v) - beside * before
             diagonal = jnp.sum(v * w)
             w = w - diagonal * v
             beside = jnp.linalg.norm(w)

@@ -6,13 +6,13 @@ import jax
 import numpy as np
 import optax
 from jax import lax
-from jaxtyping import Float
 
-from rndlib.network import MLP
-from rndlib.training import minibatches
-from rndlib.training.backends.jax.linearise import Bodies, in_numpy, linearise, pull_back
+from rndlib.training.backends.jax.linearise import Bodies, in_numpy, linearise, transposed
+from rndlib.training.backends.jax.precision import in_float64
 from rndlib.training.backends.jax.programs import program
-from rndlib.training.solvers import StochasticGradient
+from rndlib.training.minibatches import MinibatchSteps
+from rndlib.training.problem import Problem
+from rndlib.training.weights import Params
 
 # The rate multiplies what these return: it changes from step to step.
 OPTIMIZERS = {"adam": optax.scale_by_adam(), "sgd": optax.identity()}
@@ -20,24 +20,22 @@ OPTIMIZERS = {"adam": optax.scale_by_adam(), "sgd": optax.identity()}
 State = tuple[Bodies, optax.OptState]
 
 
-def block(
-    net: MLP,
-    solver: StochasticGradient,
-    params: Bodies,
-    X: Float[np.ndarray, "n d"],
-    targets: Float[np.ndarray, "bodies n heads"],
-    noise_std: float,
-    functions,
-) -> minibatches.Block[State]:
-    """A block of bodies for `rndlib.training.minibatches`, each on its own targets."""
-    rule = _EPOCHS[solver.optimizer]
-    pull = np.asarray(noise_std**2 / (len(X) - solver.held_out(len(X))))
+class OptaxSteps(MinibatchSteps[State]):
+    """Minibatch steps of a block of bodies, each on its own targets."""
 
-    def epoch(state: State, batches: np.ndarray, rates: np.ndarray) -> State:
-        return rule(net, state, params, X, targets, batches, rates, pull)
+    def __init__(self, problem: Problem, optimizer: str, pull: float):
+        self.problem, self.pull, self.rule = problem, np.asarray(pull), _EPOCHS[optimizer]
+        params = transposed(problem.start)
+        self.start = params, jax.vmap(OPTIMIZERS[optimizer].init)(params)
 
-    start = params, jax.vmap(OPTIMIZERS[solver.optimizer].init)(params)
-    return minibatches.Block(start, epoch, lambda state: in_numpy(state[0]), functions)
+    @in_float64
+    def epoch(self, state: State, batches: np.ndarray, rates: np.ndarray) -> State:
+        y, _ = self.problem.by_points
+        return self.rule(self.problem.net, state, self.start[0], self.problem.X, y, batches, rates, self.pull)
+
+    @in_float64
+    def params(self, state: State) -> Params:
+        return in_numpy(state[0])
 
 
 def _epoch(optimizer, net, state, start, X, targets, batches, rates, pull):
@@ -48,7 +46,7 @@ def _epoch(optimizer, net, state, start, X, targets, batches, rates, pull):
             params, memory = state
             rows, rate = batch
             f, at = linearise(net, params, X[rows])
-            slope = pull_back(net, at, (f - y[rows]) / len(rows))
+            slope = at.pull_back((f - y[rows]) / len(rows))
             slope = jax.tree.map(lambda g, p, s: g + pull * (p - s), slope, params, start)
             update, memory = optimizer.update(slope, memory, params)
             return (jax.tree.map(lambda p, u: p - rate * u, params, update), memory), None

@@ -7,8 +7,6 @@ PyTorch's own
 settings: its default device is one a thread, and a fit has several.
 """
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,135 +17,104 @@ from torch.func import vmap
 from torch.utils._pytree import tree_map
 
 from rndlib.network import MLP
-from rndlib.training.backends.sizes import block_size as block_size
-from rndlib.training.backends.torch.descent import gradient_descent
-from rndlib.training.backends.torch.exponential import Spectrum
-from rndlib.training.backends.torch.flow import gradient_flow
-from rndlib.training.backends.torch.linearise import apply, body_tangent, kernel_matrix, linearise
-from rndlib.training.backends.torch.stochastic import block
-from rndlib.training.minibatches import Draws, descend
-from rndlib.training.pilots import Pilot
-from rndlib.training.solvers import GradientDescent, GradientFlow, Report, StochasticGradient
+from rndlib.training.backends.sizes import block_size
+from rndlib.training.backends.torch.descent import descend
+from rndlib.training.backends.torch.flow import TorchFlow
+from rndlib.training.backends.torch.linearise import apply, body_tangent, linearise
+from rndlib.training.backends.torch.spectrum import largest_eigenvalue
+from rndlib.training.backends.torch.stochastic import TorchSteps
+from rndlib.training.flow.exponential import Spectrum
+from rndlib.training.minibatches import MinibatchSteps
+from rndlib.training.problem import Problem
 from rndlib.training.weights import Directions, Params
 
 CHUNK_BYTES = 2**20
 """Size of one hidden layer's activations on a chunk of points and bodies: they should stay in a core's cache."""
 
 
-@torch.no_grad()
-def functions(
-    net: MLP, params: Params, X: Float[np.ndarray, "n d"], dtype: str, device: str = "cpu"
-) -> Float[np.ndarray, "bodies heads n"]:
-    """f(X; theta) of every body and head (Eq. 1), computed in `dtype`, returned in float64."""
-
-    def one(x: Tensor, params: Any) -> Tensor:
-        return apply(net, params, x).mT
-
-    return _in_chunks(net, X, dtype, device, one, params)
-
-
-@torch.no_grad()
-def tangents(
-    net: MLP, params: Params, directions: Directions, X: Float[np.ndarray, "n d"], dtype: str, device: str = "cpu"
-) -> Float[np.ndarray, "bodies heads n"]:
-    """J_theta f(X) psi with the last layer's part of psi zero (Proposition rndntkgpinit), in `dtype`.
-
-    Directions have one leading entry a body, shared by its heads, or one for each body and head, body-major.
-    """
-
-    def shared(x: Tensor, params: Any, direction: Any) -> Tensor:
-        return body_tangent(net, params, direction, x).mT
-
-    def by_head(x: Tensor, params: Any, directions: Any) -> Tensor:
-        def head(last: Any, direction: Any) -> Tensor:
-            alone = [*params[:-1], tree_map(lambda a: a[None], last)]
-            return body_tangent(net, alone, direction, x)[:, 0]
-
-        return vmap(head)(params[-1], directions)
-
-    bodies, heads = params[-1][0].shape[:2]
-    if not directions or directions[0][0].shape[0] == bodies:
-        return _in_chunks(net, X, dtype, device, shared, params, directions)
-    grouped = [(w.reshape(bodies, heads, *w.shape[1:]), b.reshape(bodies, heads, -1)) for w, b in directions]
-    return _in_chunks(net, X, dtype, device, by_head, params, grouped, copies=heads)
-
-
-@torch.no_grad()
-def tangent_kernels(
-    net: MLP, params: Params, X: Float[np.ndarray, "n d"], device: str = "cpu"
-) -> tuple[Float[np.ndarray, "bodies heads heads n n"], Float[np.ndarray, "bodies heads heads n n"]]:
-    """Empirical tangent kernels `nabla f_i(x)' nabla f_j(x')` of every body: the last layer's part, and the rest.
-
-    Entry [b, i, j, p, q] is that of body b, heads i and j, points p and q; the two parts add up to the kernel of all
-    parameters. In the limit of width they are kappa and Theta - kappa for i = j, and 0 otherwise (Proposition B.3).
-    """
-    n, heads = len(X), params[-1][0].shape[1]
-    at = linearise(net, _tensors(params, "float64", device), _tensors(X, "float64", device))
-    total = kernel_matrix(at).view(-1, n, heads, n, heads).permute(0, 2, 4, 1, 3).cpu().numpy()
-    last = np.eye(heads)[:, :, None, None] * at.grams[-1].cpu().numpy()[:, None, None]
-    return last, total - last
-
-
-@torch.no_grad()
-def train(
-    net: MLP,
-    params: Params,
-    X: Float[np.ndarray, "n d"],
-    targets: Float[np.ndarray, "bodies heads n"],
-    solver: GradientFlow | GradientDescent,
-    spectrum: tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n n"]],
-    noise_std: float = 0.0,
-    offsets: Float[np.ndarray, "bodies n heads"] | None = None,
-    pilot: Pilot | None = None,
-    device: str = "cpu",
-) -> tuple[Params, Report]:
-    """Parameters of every body after training on 1/2 ||f(X) + noise_std xi - y||^2, and a report.
-
-    xi are extra trainable offsets, one a training point and head, starting at `offsets` (zero if None). They add
-    noise_std^2 to the diagonal of the tangent kernel and are present on the training set only. `spectrum` holds the
-    eigenvalues and eigenvectors of the infinite-width kernel on X, noise included. `pilot` is from the report on other
-    bodies of the same description, if some have been trained.
+class TorchBackend:
+    """`rndlib.training.backends.base.Backend` on PyTorch, on one device.
 
     Raises
     ------
-    ValueError: gradient descent at 2 / lambda_max or more.
-    DivergenceError: training diverged or missed its accuracy.
+    ImportError: there is no such device.
     """
-    y = np.swapaxes(targets, 1, 2)
-    xi = np.zeros_like(y) if offsets is None else offsets
-    start, xi, points, y = _tensors((params, xi, X, y), "float64", device)
-    if isinstance(solver, GradientDescent):
-        trained, report = gradient_descent(net, solver, start, xi, points, y, noise_std)
-    else:
-        basis = Spectrum(*_tensors(spectrum, "float64", device))
-        trained, report = gradient_flow(net, solver, start, xi, points, y, noise_std, basis, pilot)
-    return tree_map(lambda a: a.cpu().numpy(), trained), report
 
+    block_size = staticmethod(block_size)
 
-@torch.no_grad()
-def train_in_batches(
-    net: MLP,
-    params: Params,
-    X: Float[np.ndarray, "n d"],
-    targets: Float[np.ndarray, "bodies heads n"],
-    solver: StochasticGradient,
-    draws: Draws,
-    noise_std: float,
-    tick: Callable[[], None],
-    device: str = "cpu",
-) -> tuple[Params, Report]:
-    """Parameters of every body after training by minibatches (`rndlib.training.minibatches`), and a report.
+    def __init__(self, device: str = "cpu"):
+        if device == "cuda" and not torch.cuda.is_available():
+            raise ImportError(
+                "backend 'torch:cuda' finds no CUDA device that this PyTorch can use: give backend='torch'"
+            )
+        self.device = device
 
-    `draws` decides the order of the points; `tick` is called after every epoch.
+    @torch.no_grad()
+    def functions(
+        self, net: MLP, params: Params, X: Float[np.ndarray, "n d"], dtype: str
+    ) -> Float[np.ndarray, "bodies heads n"]:
+        def one(x: Tensor, params: Any) -> Tensor:
+            return apply(net, params, x).mT
 
-    Raises
-    ------
-    DivergenceError: the loss left the finite numbers, or ended above where it began.
-    """
-    start, points, y = _tensors((params, X, np.swapaxes(targets, 1, 2)), "float64", device)
-    evaluate = partial(functions, net, dtype="float64", device=device)
-    bodies = block(net, solver, start, points, y, noise_std, evaluate)
-    return descend(bodies, solver, draws, X, targets, tick)
+        return _in_chunks(net, X, dtype, self.device, one, params)
+
+    @torch.no_grad()
+    def tangents(
+        self, net: MLP, params: Params, directions: Directions, X: Float[np.ndarray, "n d"], dtype: str
+    ) -> Float[np.ndarray, "bodies heads n"]:
+        def shared(x: Tensor, params: Any, direction: Any) -> Tensor:
+            return body_tangent(net, params, direction, x).mT
+
+        def by_head(x: Tensor, params: Any, directions: Any) -> Tensor:
+            def head(last: Any, direction: Any) -> Tensor:
+                alone = [*params[:-1], tree_map(lambda a: a[None], last)]
+                return body_tangent(net, alone, direction, x)[:, 0]
+
+            return vmap(head)(params[-1], directions)
+
+        bodies, heads = params[-1][0].shape[:2]
+        if not directions or directions[0][0].shape[0] == bodies:
+            return _in_chunks(net, X, dtype, self.device, shared, params, directions)
+        grouped = [(w.reshape(bodies, heads, *w.shape[1:]), b.reshape(bodies, heads, -1)) for w, b in directions]
+        return _in_chunks(net, X, dtype, self.device, by_head, params, grouped, copies=heads)
+
+    @torch.no_grad()
+    def tangent_kernels(
+        self, net: MLP, params: Params, X: Float[np.ndarray, "n d"]
+    ) -> tuple[Float[np.ndarray, "bodies heads heads n n"], Float[np.ndarray, "bodies heads heads n n"]]:
+        n, heads = len(X), params[-1][0].shape[1]
+        at = linearise(net, self._tensors(params), self._tensors(X))
+        total = at.kernel_matrix().view(-1, n, heads, n, heads).permute(0, 2, 4, 1, 3).cpu().numpy()
+        last = np.eye(heads)[:, :, None, None] * at.last_layer_gram().cpu().numpy()[:, None, None]
+        return last, total - last
+
+    @torch.no_grad()
+    def largest_eigenvalue(self, problem: Problem) -> float:
+        start, X = self._tensors((problem.start, problem.X))
+        return largest_eigenvalue(problem.net, start, X) + problem.noise_std**2
+
+    def flow(self, problem: Problem, spectrum: Spectrum) -> TorchFlow:
+        y, offsets = problem.by_points
+        start, X, y, basis = self._tensors(((problem.start, offsets), problem.X, y, tuple(spectrum)))
+        return TorchFlow(problem.net, start, X, y, problem.noise_std, Spectrum(*basis))
+
+    @torch.no_grad()
+    def descend(
+        self, problem: Problem, learning_rate: float, steps: int
+    ) -> tuple[Params, Float[np.ndarray, " bodies"], Float[np.ndarray, " bodies"]]:
+        y, offsets = problem.by_points
+        params, offsets, X, y = self._tensors((problem.start, offsets, problem.X, y))
+        norms = descend(problem.net, params, offsets, X, y, problem.noise_std, learning_rate, steps)
+        first, last = (norm.cpu().numpy() for norm in norms)
+        return tree_map(lambda a: a.cpu().numpy(), params), first, last
+
+    @torch.no_grad()
+    def minibatches(self, problem: Problem, optimizer: str, pull: float) -> MinibatchSteps[Any]:
+        params, X, y = self._tensors((problem.start, problem.X, problem.by_points[0]))
+        return TorchSteps(problem.net, params, X, y, optimizer, pull)
+
+    def _tensors(self, arrays: Any) -> Any:
+        return _tensors(arrays, "float64", self.device)
 
 
 def _tensors(arrays: Any, dtype: str, device: str) -> Any:

@@ -6,29 +6,17 @@ or, with many heads on one body, a rational approximation of the exponential wit
 
 from collections.abc import Sequence
 from math import isinf, nan
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rndlib.training.backends.torch.linearise import Linear, kernel_matrix, kernel_product
-from rndlib.training.flow.exponential import ITERATIONS, POLES, RESIDUES, SOLVE_RTOL, STARTS, dense
-
-
-class Spectrum(NamedTuple):
-    """The infinite-width kernel on the training set, which preconditions the empirical one head by head.
-
-    values: (N,), eigenvalues of Theta_XX, observation noise included.
-    vectors: (N, N), eigenvectors in columns.
-    """
-
-    values: Tensor
-    vectors: Tensor
+from rndlib.training.backends.torch.linearise import LinearMLP
+from rndlib.training.flow.exponential import ITERATIONS, POLES, RESIDUES, SOLVE_RTOL, STARTS, Spectrum, dense
 
 
 def flow_integral(
-    at: Linear, r: Float[Tensor, "bodies n heads"], times: Sequence[float], noise: float, spectrum: Spectrum
+    at: LinearMLP, r: Float[Tensor, "bodies n heads"], times: Sequence[float], noise: float, spectrum: Spectrum
 ) -> list[Float[Tensor, "bodies n heads"]]:
     """v for the kernels Theta + noise I of the networks linearised at `at`, for each of the times; inf may be one.
 
@@ -37,12 +25,12 @@ def flow_integral(
     """
     if dense(*r.shape[1:]):
         return _dense(at, r, times, noise)
-    alone = [(Linear(*([a[i : i + 1] for a in part] for part in at)), one) for i, one in enumerate(r)]
+    alone = [(at.mapped(lambda a, i=i: a[i : i + 1]), one) for i, one in enumerate(r)]
     return [torch.stack([_rational(body, one, h, noise, spectrum) for body, one in alone]) for h in times]
 
 
-def _dense(at: Linear, r: Tensor, times: Sequence[float], noise: float) -> list[Tensor]:
-    theta = kernel_matrix(at).to(r.dtype)
+def _dense(at: LinearMLP, r: Tensor, times: Sequence[float], noise: float) -> list[Tensor]:
+    theta = at.kernel_matrix().to(r.dtype)
     theta = theta + noise * torch.eye(theta.shape[-1], dtype=r.dtype, device=r.device)
     # LAPACK refuses what is not finite; here it is to come out as NaN, for the caller to raise.
     finite = torch.isfinite(theta).all(-1).all(-1)[:, None, None]
@@ -62,11 +50,11 @@ def _dense(at: Linear, r: Tensor, times: Sequence[float], noise: float) -> list[
     return [until(h) for h in times]
 
 
-def _rational(at: Linear, r: Tensor, h: float, noise: float, spectrum: Spectrum) -> Tensor:
+def _rational(at: LinearMLP, r: Tensor, h: float, noise: float, spectrum: Spectrum) -> Tensor:
     """v of one body, with a leading axis of one in `at`."""
     size = torch.linalg.norm(r)
     unit = (r / torch.where(size > 0, size, 1.0)).float()
-    at = Linear(*([a.float() for a in part] for part in at))
+    at = at.in_float32()
     if isinf(h):
         shift = torch.tensor([noise], dtype=torch.float32, device=r.device)
         return size * _conjugate_gradient(at, unit, shift, spectrum)[:, 0].to(r.dtype)
@@ -80,7 +68,7 @@ def _rational(at: Linear, r: Tensor, h: float, noise: float, spectrum: Spectrum)
     return size * min(h / shortest, 1.0) * v
 
 
-def _conjugate_gradient(at: Linear, r: Tensor, shifts: Tensor, spectrum: Spectrum) -> Tensor:
+def _conjugate_gradient(at: LinearMLP, r: Tensor, shifts: Tensor, spectrum: Spectrum) -> Tensor:
     """(Theta + s)^{-1} r for every shift s, real or complex, (N, shifts, heads); r is (N, heads).
 
     The matrices are symmetric, so the conjugate-gradient recurrences hold with the unconjugated product (COCG for
@@ -96,7 +84,7 @@ def _conjugate_gradient(at: Linear, r: Tensor, shifts: Tensor, spectrum: Spectru
     def multiply(v: Tensor) -> Tensor:
         # Real and imaginary parts of all shifts as one batch of vectors.
         parts = torch.cat([v.real, v.imag], 1) if v.is_complex() else v
-        product = kernel_product(at, parts[None])[0]
+        product = at.kernel_product(parts[None])[0]
         product = torch.complex(*product.chunk(2, 1)) if v.is_complex() else product
         return product + shifts[:, None] * v
 

@@ -10,88 +10,85 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from rndlib.network import MLP
-from rndlib.training.backends.torch.exponential import Spectrum, flow_integral
+from rndlib.training.backends.torch.exponential import flow_integral
 from rndlib.training.backends.torch.groups import groups, norms
-from rndlib.training.backends.torch.linearise import Bodies, apply, linear_model, linearise, pull_back_
+from rndlib.training.backends.torch.linearise import Bodies, apply, linearise
 from rndlib.training.backends.torch.spectrum import largest_eigenvalue
-from rndlib.training.flow import integration
-from rndlib.training.pilots import Pilot
-from rndlib.training.solvers import GradientFlow, Report
+from rndlib.training.flow.exponential import Spectrum
+from rndlib.training.flow.integration import FlowSteps
+from rndlib.training.weights import Params
 
 State = tuple[Bodies, Tensor]
 
 
-def gradient_flow(
-    net: MLP,
-    solver: GradientFlow,
-    params: Bodies,
-    offsets: Float[Tensor, "bodies n heads"],
-    X: Float[Tensor, "n d"],
-    targets: Float[Tensor, "bodies n heads"],
-    noise_std: float,
-    spectrum: Spectrum,
-    pilot: Pilot | None = None,
-) -> tuple[Bodies, Report]:
-    """The parameters of a block of bodies after gradient flow, each on its own targets (`rndlib.training.flow`)."""
+class TorchFlow(FlowSteps[State]):
+    """The steps of gradient flow for a block of bodies, each on its own targets (`rndlib.training.flow`)."""
 
-    start = params, offsets
+    def __init__(self, net: MLP, start: State, X: Tensor, targets: Tensor, noise_std: float, spectrum: Spectrum):
+        self.net, self.start, self.X, self.targets = net, start, X, targets
+        self.noise_std, self.spectrum = noise_std, spectrum
 
-    def parts(state: State, marks: np.ndarray, single: bool) -> Any:
-        """Which bodies are marked, and copies of their parameters, offsets and targets."""
-        marked = torch.tensor(np.flatnonzero(marks), device=X.device)
-        dtype = torch.float32 if single else torch.float64
-        return marked, tree_map(lambda whole: whole[marked].to(dtype), (*state, targets))
+    @torch.no_grad()
+    def largest(self) -> float:
+        return largest_eigenvalue(self.net, self.start[0], self.X) + self.noise_std**2
 
-    def spread(marked: Tensor, shift: Any) -> Any:
-        """That of the marked bodies for all of them, zero for the others."""
-        return tree_map(
-            lambda whole, part: torch.zeros_like(whole, dtype=part.dtype).index_copy(0, marked, part), start, shift
-        )
-
-    def integrate(times: np.ndarray, going: np.ndarray, single: bool) -> tuple[State, np.ndarray]:
-        marked, (params, offsets, y) = parts(start, going, single)
+    @torch.no_grad()
+    def integrate(self, times: np.ndarray, going: np.ndarray, single: bool) -> tuple[State, np.ndarray]:
+        marked, (params, offsets, y) = self._parts(self.start, going, single)
         before, first = tree_map(Tensor.clone, (params, offsets)), np.zeros(len(going))
         sizes = [
-            _integrate(net, base, xi, X.to(y.dtype), own, noise_std, spectrum, times)
-            for base, xi, own in groups(net, params, offsets, y)
+            _integrate(self.net, base, xi, self.X.to(y.dtype), own, self.noise_std, self.spectrum, times)
+            for base, xi, own in groups(self.net, params, offsets, y)
         ]
         first[going] = torch.cat(sizes).cpu().numpy()
-        return spread(marked, tree_map(torch.sub, (params, offsets), before)), first
+        return self._spread(marked, tree_map(torch.sub, (params, offsets), before)), first
 
-    def newton(state: State, left: np.ndarray, going: np.ndarray, single: bool) -> State:
-        marked, (params, _, y) = parts(state, going, single)
-        residual = torch.tensor(left, device=X.device)[marked]
+    @torch.no_grad()
+    def newton(self, state: State, left: np.ndarray, going: np.ndarray, single: bool) -> State:
+        marked, (params, _, y) = self._parts(state, going, single)
+        residual = torch.tensor(left, device=self.X.device)[marked]
         shifts = [
-            _newton(net, base, X.to(y.dtype), r, noise_std, spectrum) for base, r, _ in groups(net, params, residual, y)
+            _newton(self.net, base, self.X.to(y.dtype), r, self.noise_std, self.spectrum)
+            for base, r, _ in groups(self.net, params, residual, y)
         ]
-        return spread(marked, tree_map(lambda *groups: torch.cat(groups), *shifts))
+        return self._spread(marked, tree_map(lambda *groups: torch.cat(groups), *shifts))
 
-    def extrapolate(coarse: State, fine: State, probes: np.ndarray) -> tuple[State, np.ndarray, np.ndarray]:
+    @torch.no_grad()
+    def extrapolate(self, coarse: State, fine: State, probes: np.ndarray) -> tuple[State, np.ndarray, np.ndarray]:
         dtype = fine[1].dtype
-        at = torch.tensor(probes, dtype=dtype, device=X.device)
+        at = torch.tensor(probes, dtype=dtype, device=self.X.device)
         shift: State = tree_map(lambda a, b: b + (b - a) / 3, coarse, fine)
 
         def functions(shift: State) -> np.ndarray:
-            there = tree_map(lambda a, b: a.to(dtype) + b, start[0], shift[0])
-            return apply(net, there, at).double().cpu().numpy()
+            there = tree_map(lambda a, b: a.to(dtype) + b, self.start[0], shift[0])
+            return apply(self.net, there, at).double().cpu().numpy()
 
         return shift, functions(shift), functions(fine)
 
-    def join(marked: np.ndarray, ours: State, theirs: State) -> State:
-        which = torch.tensor(marked, device=X.device)
+    def join(self, marked: np.ndarray, ours: State, theirs: State) -> State:
+        which = torch.tensor(marked, device=self.X.device)
         return tree_map(lambda a, b: torch.where(which.view(-1, *[1] * (a.dim() - 1)), a, b), ours, theirs)
 
-    def largest() -> float:
-        return largest_eigenvalue(net, params, X) + noise_std**2
-
-    def moved(state: State, shift: State) -> tuple[State, np.ndarray]:
+    @torch.no_grad()
+    def moved(self, state: State, shift: State) -> tuple[State, np.ndarray]:
         there: State = tree_map(torch.add, state, shift)
-        return there, (apply(net, there[0], X) + noise_std * there[1] - targets).cpu().numpy()
+        left = apply(self.net, there[0], self.X) + self.noise_std * there[1] - self.targets
+        return there, left.cpu().numpy()
 
-    block = integration.Block(start, largest, integrate, extrapolate, join, moved, newton)
-    values = spectrum.values.cpu().numpy()
-    state, report = integration.gradient_flow(block, solver, X.cpu().numpy(), targets.cpu().numpy(), values, pilot)
-    return state[0], report
+    def params(self, state: State) -> Params:
+        return tree_map(lambda a: a.cpu().numpy(), state[0])
+
+    def _parts(self, state: State, marks: np.ndarray, single: bool) -> Any:
+        """Which bodies are marked, and copies of their parameters, offsets and targets."""
+        marked = torch.tensor(np.flatnonzero(marks), device=self.X.device)
+        dtype = torch.float32 if single else torch.float64
+        return marked, tree_map(lambda whole: whole[marked].to(dtype), (*state, self.targets))
+
+    def _spread(self, marked: Tensor, shift: Any) -> Any:
+        """The shift of the marked bodies, with zeros for the others."""
+        return tree_map(
+            lambda whole, part: torch.zeros_like(whole, dtype=part.dtype).index_copy(0, marked, part), self.start, shift
+        )
 
 
 def _integrate(
@@ -106,7 +103,7 @@ def _integrate(
 ) -> Float[Tensor, " bodies"]:
     """Evaluations of a group of bodies, in place, each at its row of `times`, and the first residual's norms.
 
-    See `integration.Block`. They are in the precision of `base`, but for what is in the space of the training set's
+    See `FlowSteps`. They are in the precision of `base`, but for what is in the space of the training set's
     functions.
     """
     first = None
@@ -115,7 +112,7 @@ def _integrate(
     for over, ahead in times.tolist():
         at = linearise(net, here, X)
         # The residual that the linear model at `here` has at the step's start.
-        f = at.preactivations[-1] if here is base else linear_model(net, at, base)
+        f = at.values if here is base else at.linear_model(base)
         r = (f + noise_std * offsets - y).double()
         first = norms(r) if first is None else first
         here, next_one, other = base, other, next_one
@@ -131,7 +128,7 @@ def _integrate(
         vs = flow_integral(at, r, [h for _, h in moving], noise_std**2, spectrum)
         vs = [v.to(y.dtype) for v in vs]
         for (params, _), v in zip(moving, vs, strict=True):
-            pull_back_(net, at, v, params)
+            at.pull_back_(v, params)
         if over:
             offsets.sub_(vs[-1], alpha=noise_std)
     assert first is not None
@@ -144,7 +141,7 @@ def _newton(
     at = linearise(net, base, X)
     v = flow_integral(at, r, [inf], noise_std**2, spectrum)[0].to(X.dtype)
     shift = tree_map(torch.zeros_like, base)
-    pull_back_(net, at, v, shift)
+    at.pull_back_(v, shift)
     return shift, -noise_std * v
 
 

@@ -6,6 +6,7 @@ than the operation, and `torch.func.vmap` would double that. Scales go with the 
 the weights: nothing of the parameters' size is allocated but the parameters.
 """
 
+from collections.abc import Callable
 from math import sqrt
 from typing import NamedTuple
 
@@ -21,8 +22,8 @@ Params = list[tuple[Float[Tensor, "*stack _fan_out _fan_in"], Float[Tensor, "*st
 Bodies = list[tuple[Float[Tensor, "bodies _fan_out _fan_in"], Float[Tensor, "bodies _fan_out"]]]
 
 
-class Linear(NamedTuple):
-    """What the tangents of a batch of networks on N points need: Eq. 1 evaluated at their parameters.
+class _Evaluated(NamedTuple):
+    """Eq. 1 of a batch of networks, evaluated on N points.
 
     inputs: sigma_w / sqrt(n_{l-1}) x^l, (bodies, N, n_{l-1}), for l = 1..L.
     preactivations: z^l, (bodies, N, n_l), for l = 1..L; the last is f(X).
@@ -48,7 +49,7 @@ def apply(net: MLP, params: Params, X: Float[Tensor, "n d"]) -> Float[Tensor, "*
 
 
 def body_tangent(net: MLP, params: Params, directions: Params, X: Float[Tensor, "n d"]) -> Float[Tensor, "n heads"]:
-    """The Bayesian target g~ of Proposition rndntkgpinit: J_theta f(X) psi, with the last layer's part of psi zero.
+    """The Bayesian target g~ of Proposition 4.1: J_theta f(X) psi, with the last layer's part of psi zero.
 
     Of one network, and forward by hand: on its first call `torch.func.jvp` loads decompositions for seconds, with a
     DeprecationWarning from PyTorch's own code.
@@ -63,7 +64,7 @@ def body_tangent(net: MLP, params: Params, directions: Params, X: Float[Tensor, 
     return (net.sigma_w / sqrt(w.shape[1]) * dx) @ w.mT
 
 
-def linearise(net: MLP, params: Bodies, X: Float[Tensor, "*stack n d"]) -> Linear:
+def linearise(net: MLP, params: Bodies, X: Float[Tensor, "*stack n d"]) -> "LinearMLP":
     """The networks on X, the same for all bodies or one for each, and their tangents there."""
     inputs, preactivations, slopes, grams = [], [], [], []
     x = X.expand(len(params[0][0]), *X.shape[-2:])
@@ -75,60 +76,83 @@ def linearise(net: MLP, params: Bodies, X: Float[Tensor, "*stack n d"]) -> Linea
         if layer < net.depth:
             x, slope = VALUE_AND_SLOPE[net.activation](preactivations[-1])
             slopes.append(net.sigma_w / sqrt(w.shape[-2]) * slope)
-    return Linear(inputs, preactivations, slopes, [w for w, _ in params], grams)
+    return LinearMLP(net, _Evaluated(inputs, preactivations, slopes, [w for w, _ in params], grams))
 
 
-def _backward(at: Linear, v: Tensor) -> list[Tensor]:
-    """d/dz^l of <v, f(X)>, for l = 1..L."""
-    deltas = [v]
-    for w, slope in zip(at.weights[:0:-1], at.slopes[::-1], strict=True):
-        deltas.append((deltas[-1] @ w) * slope)
-    return deltas[::-1]
+class LinearMLP:
+    """A batch of networks of one `MLP`, linearised at their parameters, on N points, layer by layer."""
 
+    def __init__(self, net: MLP, at: _Evaluated):
+        self.net = net
+        self.at = at
 
-def pull_back_(net: MLP, at: Linear, v: Float[Tensor, "bodies n heads"], params: Bodies, rate: float = 1.0) -> None:
-    """params -= rate J' v, in place."""
-    for (w, b), delta, x in zip(params, _backward(at, v), at.inputs, strict=True):
-        w.baddbmm_(delta.mT, x, alpha=-rate)
-        b.sub_(delta.sum(1), alpha=rate * net.sigma_b)
+    @property
+    def values(self) -> Float[Tensor, "bodies n heads"]:
+        """f(X)."""
+        return self.at.preactivations[-1]
 
+    def mapped(self, function: Callable[[Tensor], Tensor]) -> "LinearMLP":
+        """The same with a function applied to every array: some of the bodies, or another precision."""
+        return LinearMLP(self.net, _Evaluated(*([function(a) for a in part] for part in self.at)))
 
-def linear_model(net: MLP, at: Linear, params: Bodies) -> Float[Tensor, "bodies n heads"]:
-    """f(X; theta) + J (params - theta), with theta the parameters that the networks are linearised at."""
-    moved = torch.zeros_like(at.preactivations[0])
-    for l, ((w, b), x, z) in enumerate(zip(params, at.inputs, at.preactivations, strict=True)):
-        carried = (at.slopes[l - 1] * moved) @ at.weights[l].mT if l else 0.0
-        moved = carried + x @ w.mT + net.sigma_b * b[:, None] - z
-    return at.preactivations[-1] + moved
+    def in_float32(self) -> "LinearMLP":
+        """The same, for products in float32."""
+        return self.mapped(Tensor.float)
 
+    def pull_back_(self, v: Float[Tensor, "bodies n heads"], params: Bodies, rate: float = 1.0) -> None:
+        """params -= rate J' v, in place."""
+        for (w, b), delta, x in zip(params, self._backward(v, self.at.slopes), self.at.inputs, strict=True):
+            w.baddbmm_(delta.mT, x, alpha=-rate)
+            b.sub_(delta.sum(1), alpha=rate * self.net.sigma_b)
 
-def kernel_product(at: Linear, v: Float[Tensor, "bodies n vectors heads"]) -> Float[Tensor, "bodies n vectors heads"]:
-    """Theta v = J J' v of several vectors v, with Theta the empirical tangent kernel over points and heads."""
-    bodies, n, vectors, heads = v.shape
-    # The vectors count as further points, so that each weight matrix is read once.
-    slopes = [slope.repeat_interleave(vectors, 1) for slope in at.slopes]
-    deltas = _backward(at._replace(slopes=slopes), v.reshape(bodies, n * vectors, heads))
+    def linear_model(self, params: Bodies) -> Float[Tensor, "bodies n heads"]:
+        """f(X; theta) + J (params - theta), with theta the parameters that the networks are linearised at."""
+        at = self.at
+        moved = torch.zeros_like(at.preactivations[0])
+        for l, ((w, b), x, z) in enumerate(zip(params, at.inputs, at.preactivations, strict=True)):
+            carried = (at.slopes[l - 1] * moved) @ at.weights[l].mT if l else 0.0
+            moved = carried + x @ w.mT + self.net.sigma_b * b[:, None] - z
+        return at.preactivations[-1] + moved
 
-    def within(gram: Tensor, delta: Tensor) -> Tensor:
-        return (gram @ delta.view(bodies, n, -1)).view(delta.shape)
+    def kernel_product(self, v: Float[Tensor, "bodies n vectors heads"]) -> Float[Tensor, "bodies n vectors heads"]:
+        """Theta v = J J' v of several vectors v, with Theta the empirical tangent kernel over points and heads."""
+        at = self.at
+        bodies, n, vectors, heads = v.shape
+        # The vectors count as further points, so that each weight matrix is read once.
+        slopes = [slope.repeat_interleave(vectors, 1) for slope in at.slopes]
+        deltas = self._backward(v.reshape(bodies, n * vectors, heads), slopes)
 
-    dz = within(at.grams[0], deltas[0])
-    for w, slope, gram, delta in zip(at.weights[1:], slopes, at.grams[1:], deltas[1:], strict=True):
-        dz = (slope * dz) @ w.mT + within(gram, delta)
-    return dz.view(v.shape)
+        def within(gram: Tensor, delta: Tensor) -> Tensor:
+            return (gram @ delta.view(bodies, n, -1)).view(delta.shape)
 
+        dz = within(at.grams[0], deltas[0])
+        for w, slope, gram, delta in zip(at.weights[1:], slopes, at.grams[1:], deltas[1:], strict=True):
+            dz = (slope * dz) @ w.mT + within(gram, delta)
+        return dz.view(v.shape)
 
-def kernel_matrix(at: Linear) -> Float[Tensor, "bodies n_heads n_heads"]:
-    """Theta as a matrix over (point, head) pairs, point-major."""
-    bodies, n, _ = at.inputs[0].shape
-    heads = at.weights[-1].shape[1]
-    identity = torch.eye(heads, dtype=at.grams[-1].dtype, device=at.grams[-1].device)
-    total = at.grams[-1][:, :, None, :, None] * identity[:, None]  # (bodies, n, heads, n, heads)
-    delta = at.weights[-1].repeat(1, n, 1)
-    for l in reversed(range(len(at.slopes))):
-        delta = (delta.view(bodies, n, heads, -1) * at.slopes[l][:, :, None]).flatten(1, 2)
-        products = (delta @ delta.mT).view(bodies, n, heads, n, heads)
-        total = total + products * at.grams[l][:, :, None, :, None]
-        if l:
-            delta = delta @ at.weights[l]
-    return total.reshape(bodies, n * heads, n * heads)
+    def kernel_matrix(self) -> Float[Tensor, "bodies n_heads n_heads"]:
+        """Theta as a matrix over (point, head) pairs, point-major."""
+        at = self.at
+        bodies, n, _ = at.inputs[0].shape
+        heads = at.weights[-1].shape[1]
+        identity = torch.eye(heads, dtype=at.grams[-1].dtype, device=at.grams[-1].device)
+        total = at.grams[-1][:, :, None, :, None] * identity[:, None]  # (bodies, n, heads, n, heads)
+        delta = at.weights[-1].repeat(1, n, 1)
+        for l in reversed(range(len(at.slopes))):
+            delta = (delta.view(bodies, n, heads, -1) * at.slopes[l][:, :, None]).flatten(1, 2)
+            products = (delta @ delta.mT).view(bodies, n, heads, n, heads)
+            total = total + products * at.grams[l][:, :, None, :, None]
+            if l:
+                delta = delta @ at.weights[l]
+        return total.reshape(bodies, n * heads, n * heads)
+
+    def last_layer_gram(self) -> Float[Tensor, "bodies n n"]:
+        """The last layer's part of Theta for one head."""
+        return self.at.grams[-1]
+
+    def _backward(self, v: Tensor, slopes: list[Tensor]) -> list[Tensor]:
+        """d/dz^l of <v, f(X)>, for l = 1..L."""
+        deltas = [v]
+        for w, slope in zip(self.at.weights[:0:-1], slopes[::-1], strict=True):
+            deltas.append((deltas[-1] @ w) * slope)
+        return deltas[::-1]

@@ -1,0 +1,103 @@
+"""What is trained: a description of all bodies of a fit, the problem of one block of them, and what comes out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+import numpy as np
+from jaxtyping import Float
+
+from rndlib.blocks import parallel
+from rndlib.network import MLP
+from rndlib.training.report import Report
+from rndlib.training.weights import Params, Role, draw, draw_offsets
+
+Targets = Callable[[list[int], Params], Float[np.ndarray, "bodies heads n"]]
+Values = Callable[[list[int], Params], Float[np.ndarray, "bodies heads t"]]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A block of bodies, to be trained on `1/2 ||f(X) + noise_std xi - y||^2` from given weights.
+
+    xi are extra trainable offsets, one per training point and head. They add noise_std^2 to the diagonal of the tangent
+    kernel and are present on the training set only.
+
+    net: the description of the network.
+    start: initial weights and biases of every body.
+    X: (N, in_dim), the training points.
+    targets: y, (bodies, heads, N).
+    noise_std: scale of the offsets, >= 0.
+    offsets: xi at the start, (bodies, N, heads); None for zeros.
+    """
+
+    net: MLP
+    start: Params
+    X: Float[np.ndarray, "n d"]
+    targets: Float[np.ndarray, "bodies heads n"]
+    noise_std: float = 0.0
+    offsets: Float[np.ndarray, "bodies n heads"] | None = None
+
+    @property
+    def by_points(self) -> tuple[Float[np.ndarray, "bodies n heads"], Float[np.ndarray, "bodies n heads"]]:
+        """Targets and offsets with the heads on the last axis, as a network returns them."""
+        y = np.swapaxes(self.targets, 1, 2)
+        return y, np.zeros_like(y) if self.offsets is None else self.offsets
+
+
+@dataclass(frozen=True)
+class Task:
+    """All bodies of a fit: networks of one description, each trained from its own weights to its own targets.
+
+    net, X, noise_std: as in `Problem`.
+    heads, bodies: outputs per body, and how many bodies there are.
+    role, seed: what the initial weights are drawn from (`rndlib.training.weights`).
+    targets: gives a block's targets from its body indices and initial weights.
+    jitter: whether the offsets start at N(0, 1) rather than at zero.
+    """
+
+    net: MLP
+    heads: int
+    bodies: int
+    role: Role
+    seed: int
+    X: Float[np.ndarray, "n d"]
+    targets: Targets
+    noise_std: float = 0.0
+    jitter: bool = True
+
+    def problem(self, block: list[int]) -> Problem:
+        """The problem of the bodies with these indices."""
+        start = draw(self.net, self.heads, self.seed, self.role, block)
+        jittered = self.noise_std and self.jitter
+        offsets = draw_offsets(self.seed, block, len(self.X), self.heads) if jittered else None
+        return Problem(self.net, start, self.X, self.targets(block, start), self.noise_std, offsets)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Bodies after training, in the blocks they were trained in.
+
+    bodies: how many there are. blocks: the indices of each block's bodies and their parameters; the last block may
+    repeat the last body. report: what training did.
+    """
+
+    bodies: int
+    blocks: list[tuple[list[int], Params]]
+    report: Report
+
+    @classmethod
+    def joined(cls, bodies: int, blocks: list[list[int]], results: list[tuple[Params, Report]]) -> "Trained":
+        """The bodies of several blocks, from what training made of each."""
+        report = reduce(or_, (report for _, report in results))
+        return cls(bodies, [(block, params) for block, (params, _) in zip(blocks, results, strict=True)], report)
+
+    def evaluate(self, values: Values) -> Float[np.ndarray, "outputs t"]:
+        """`values` of every block, with bodies and heads on one axis, body-major."""
+        joined = self.per_body(values)
+        return joined.reshape(-1, joined.shape[-1])
+
+    def per_body(self, values: Callable[[list[int], Params], np.ndarray]) -> Float[np.ndarray, "bodies ..."]:
+        """`values` of every block, bodies on the leading axis."""
+        return np.concatenate(parallel(lambda block: values(*block), self.blocks))[: self.bodies]
