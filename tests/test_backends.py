@@ -19,6 +19,7 @@ from rndlib import (
 )
 from rndlib.activations import ACTIVATIONS
 from rndlib.training import backends as available
+from rndlib.training.backends.torch import CHUNK_BYTES
 from rndlib.training.flow import integration
 from rndlib.training.flow.exponential import DENSE_LIMIT
 from rndlib.training.weights import Role, draw, draw_directions
@@ -85,7 +86,7 @@ def test_many_points_and_bodies_are_evaluated_in_parts(backend):
     """More of both than are evaluated at once, and neither a multiple of it."""
     net = MLP(3, width=1024, depth=2)
     points, params = np.random.default_rng(0).normal(size=(301, 3)), draw(net, 3, 0, Role.MEMBER, range(5))
-    assert 8 * net.width * len(points) > 2 * backend.CHUNK_BYTES
+    assert 8 * net.width * len(points) > 2 * CHUNK_BYTES
     directions = draw_directions(net, 0, range(5), range(3))
     for some in (slice(None), slice(0, 7)):
         found, expected = (b.functions(net, params, points[some], "float64") for b in (backend, REFERENCE))

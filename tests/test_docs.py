@@ -24,9 +24,13 @@ MODULES = [
     "practice.comparison",
     "practice.scores",
     "practice.thompson",
+    "training.report",
     "training.solvers",
 ]
 """The library. What runs, judges and draws the notebooks has its help at the command line."""
+
+SEAM = {"Backend", "Solver", "train", "run"}
+"""What solvers and backends do for each other: a user meets it in the examples of the estimators."""
 
 PARSER = doctest.DocTestParser()
 
@@ -36,13 +40,17 @@ def public(module) -> Iterator[tuple[str, object]]:
     or a package has in its parts."""
     for name, found in vars(module).items():
         own = getattr(found, "__module__", "").startswith(module.__name__)
-        if name.startswith("_") or not own or not (inspect.isclass(found) or inspect.isfunction(found)):
+        if name.startswith("_") or name in SEAM or not own or not (inspect.isclass(found) or inspect.isfunction(found)):
             continue
         full = f"{module.__name__}.{name}"
         yield full, found
         if inspect.isclass(found):
             members = inspect.getmembers(found, lambda m: inspect.isfunction(m) or isinstance(m, property))
-            yield from ((f"{full}.{member}", value) for member, value in members if not member.startswith("_"))
+            yield from (
+                (f"{full}.{member}", value)
+                for member, value in members
+                if not member.startswith("_") and member not in SEAM
+            )
 
 
 NAMES = dict(found for name in MODULES for found in public(import_module(f"rndlib.{name}")))

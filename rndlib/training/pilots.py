@@ -1,4 +1,4 @@
-"""What bodies that were trained first say of those that follow: how finely gradient flow has to be stepped."""
+"""Pilots: the bodies that are trained first, from which the others learn how finely to step gradient flow."""
 
 from dataclasses import astuple, dataclass
 from math import ceil, sqrt
@@ -6,17 +6,13 @@ from math import ceil, sqrt
 
 @dataclass(frozen=True)
 class Pilot:
-    """What the gradient flow of a few bodies says of others of their kind: how finely it has to be stepped.
+    """Step-size advice that a few trained bodies give to others of the same description.
 
-    steps: the number of steps that were fine enough, of the finer of two integrations.
-    reach: how far the two extrapolate, relative to the function, the most over the bodies.
-    error: the extrapolation's relative error, the most over the bodies.
-    plain: the finer integration's own, likewise.
-    largest: the largest eigenvalue of their tangent kernels before training, for which the time grid was laid out.
-
-    >>> from rndlib import MLP, RND, datasets
-    >>> RND(MLP(3, width=64), heads=4).fit(datasets.toy(0).X).report.pilot.error < 1e-3
-    True
+    steps: the number of steps that were fine enough, in the finer of two integrations.
+    reach: relative distance from the finer integration to the extrapolation; the largest over the bodies.
+    error: relative error of the extrapolation; the largest over the bodies.
+    plain: relative error of the finer integration alone; the largest over the bodies.
+    largest: the largest eigenvalue of the tangent kernels before training, for which the time grid was laid out.
     """
 
     steps: int
@@ -27,7 +23,7 @@ class Pilot:
 
     @property
     def extrapolates(self) -> bool:
-        """Whether the extrapolation is nearer than the finer integration alone; with few steps it may not be.
+        """Whether the extrapolation is more accurate than the finer integration; with few steps it may not be.
 
         >>> from rndlib.training.pilots import Pilot
         >>> Pilot(steps=4, reach=0.01, error=0.02, plain=0.01, largest=30.0).extrapolates
@@ -37,7 +33,7 @@ class Pilot:
 
     @property
     def best(self) -> float:
-        """The error of the nearer one.
+        """The error of the more accurate of the two.
 
         >>> from rndlib.training.pilots import Pilot
         >>> Pilot(steps=4, reach=0.01, error=0.02, plain=0.01, largest=30.0).best
@@ -46,11 +42,10 @@ class Pilot:
         return min(self.error, self.plain)
 
     def estimate(self, reach: float) -> float:
-        """Estimated error of another body's, of the nearer one's kind, from this many steps.
+        """Estimated relative error of another body that takes as many steps and extrapolates this far.
 
-        It grows with the reach, and beyond that of any pilot with its square. The pilots are few, so theirs is not the
-        largest error there is: over 200 networks each of widths 64 to 2048, a factor of four brought the number of
-        those less accurate than asked to what it is where each is its own pilot.
+        Linear in `reach` up to the pilots' largest value, and quadratic beyond. A safety factor of 4 allows for the
+        small sample of pilots: tests/test_flow.py holds 200 followers to the accuracy asked for.
 
         >>> from rndlib.training.pilots import Pilot
         >>> Pilot(steps=4, reach=0.1, error=1e-4, plain=1e-3, largest=30.0).estimate(reach=0.2)
@@ -60,9 +55,9 @@ class Pilot:
         return 4 * self.best * further * max(1.0, further)
 
     def finer(self, allowed: float, reach: float) -> "Pilot":
-        """With as many steps as bring the estimate at this reach down to `allowed`, by second order.
+        """The same advice with enough steps, by second order, to bring the estimate at this reach down to `allowed`.
 
-        If these are up to half as many more: bodies that need yet more find it out by themselves, with twice the steps.
+        At most half as many more: bodies that need yet more find out by themselves, and then double the steps.
 
         >>> from rndlib.training.pilots import Pilot
         >>> Pilot(steps=4, reach=0.1, error=1e-3, plain=2e-3, largest=30.0).finer(2e-3, 0.1).steps
@@ -75,7 +70,7 @@ class Pilot:
         return Pilot(steps, by * self.reach, by * self.error, by * self.plain, self.largest)
 
     def __or__(self, other: "Pilot") -> "Pilot":
-        """What two groups of bodies say together: where they differ in steps, the group that needed more decides."""
+        """The advice of two groups of bodies: the group that needed more steps decides; at equal steps, the maxima."""
         if self.steps != other.steps:
             return max(self, other, key=lambda pilot: pilot.steps)
         return Pilot(*(max(ours, theirs) for ours, theirs in zip(astuple(self), astuple(other), strict=True)))

@@ -62,6 +62,12 @@ class Report:
 def reference_residual(
     first: Float[np.ndarray, " bodies"], targets: Float[np.ndarray, " bodies"]
 ) -> Float[np.ndarray, " bodies"]:
-    """What the residuals of training are relative to, from the norms of the first residuals and of the targets."""
+    """What the residuals of training are relative to, from the norms of the first residuals and of the targets.
+
+    >>> import numpy as np
+    >>> from rndlib.training.report import reference_residual
+    >>> reference_residual(np.array([2.0, 0.0]), np.array([1.0, 1.0]))
+    array([2.e+00, 1.e-04])
+    """
     reference = np.maximum(first, CLOSE * targets)
     return np.where(reference > 0, reference, 1.0)

@@ -20,7 +20,7 @@ Directions = list[tuple[Float[np.ndarray, "directions _fan_out _fan_in"], Float[
 
 
 class Role(IntEnum):
-    """What a draw is for. The numbers are part of what a seed means: changing one changes every result."""
+    """What a draw is for. The numbers belong to the meaning of a seed: changing one changes every result."""
 
     MEMBER = 0
     PREDICTOR = 1
@@ -37,15 +37,15 @@ def stream(seed: int, role: Role, *index: int) -> np.random.Generator:
 
 
 def draw(net: MLP, heads: int, seed: int, role: Role, bodies: Sequence[int]) -> Params:
-    """Weights and biases of `bodies`, i.i.d. N(0, 1), one `(w, b)` a layer with the bodies on the leading axis."""
+    """Weights and biases of `bodies`, i.i.d. N(0, 1): one `(w, b)` per layer, bodies first."""
     return _stacked(net.layer_shapes(heads), [stream(seed, role, body) for body in bodies])
 
 
 def draw_directions(net: MLP, seed: int, bodies: Sequence[int], heads: Sequence[int] | None) -> Directions:
-    """psi of the layers below the last one (Proposition rndntkgpinit), i.i.d. N(0, 1).
+    """psi of the layers below the last one (Proposition 4.1), i.i.d. N(0, 1).
 
-    heads=None draws one direction a body, with leading axis `bodies`. A list of heads draws one for each body and
-    head, with leading axis `bodies * heads`, body-major.
+    heads=None draws one direction per body, with leading axis `bodies`. A list of heads draws one per body and head,
+    with leading axis `bodies * heads`, body-major.
     """
     keys = [(body,) for body in bodies] if heads is None else [(b, h) for b in bodies for h in heads]
     return _stacked(net.layer_shapes(1)[:-1], [stream(seed, Role.DIRECTION, *key) for key in keys])
@@ -54,7 +54,7 @@ def draw_directions(net: MLP, seed: int, bodies: Sequence[int], heads: Sequence[
 def draw_offsets(
     seed: int, bodies: Sequence[int], n_samples: int, heads: int
 ) -> Float[np.ndarray, "bodies n_samples heads"]:
-    """xi(0), the initial value of the noise offsets, i.i.d. N(0, 1), one for each training point and head."""
+    """xi(0), the initial value of the noise offsets, i.i.d. N(0, 1), one per training point and head."""
     return np.stack([stream(seed, Role.OFFSET, body).standard_normal((n_samples, heads)) for body in bodies])
 
 

@@ -1,20 +1,13 @@
-"""How ill-conditioned a training set may be for gradient flow, said before training.
+"""A warning, before training, that the training set is too ill-conditioned for gradient flow.
 
-Modes of the tangent kernel with eigenvalue lambda settle at times of 1 / lambda. From the first to the last that
-settles within the training time is a factor of `lambda_max min(time, 1 / lambda_min)`: the condition number of the
-kernel on X, noise included, where training is long enough. A network's curvature turns up at each of these scales, and
-the steps that resolve it grow with about the square root of that factor: in one dimension, where kernels lose their
-rank soonest, 8 to 30 points at widths 64 to 1024 took
+Modes of the tangent kernel with eigenvalue lambda settle at times of 1 / lambda. The stiffness ratio, from
+the first time to the last that training resolves, is `lambda_max min(time, 1 / lambda_min)`: the condition number of
+the kernel on X, noise included, where training is long enough. A network's curvature matters at each of these scales,
+and the number of steps grows with about the square root of the ratio: up to a thousand evaluations of network and
+kernel at 1e4, four thousand at 1e6, sixteen thousand at 1e8. From 1e10 on, fits often miss rtol = 1e-3.
 
-    factor          evaluations, of at most 32,767
-    1e4             15 to 1,023
-    1e6             255 to 4,095
-    1e8             2,046 to 16,383
-    1e10 and more   4,095 to 32,767, or did not reach rtol = 1e-3: most fits from 3e11 on, one at 7e8
-
-The factor is no verdict. A single pair of close points whose labels agree adds one slow mode that settles on its own,
-and did no harm up to 3e12; with labels that differ, it did at 8e8. Nor does a fit show before its end whether it will
-succeed, as its error stays of order one until a few steps more are enough. So this warns, and refuses nothing.
+The ratio is no verdict: a pair of close points whose labels agree adds one slow mode that settles on its own. Nor does
+a fit show before its end whether it will succeed. So this warns, and refuses nothing.
 """
 
 import warnings
@@ -25,10 +18,10 @@ from jaxtyping import Float
 from rndlib.network import MLP
 
 TOLERATED = 1e8
-"""The factor above which there is a warning: the smallest at which a fit has missed its accuracy is 7e8."""
+"""The stiffness ratio above which there is a warning. The smallest at which a fit missed its accuracy is 7e8."""
 
 COMFORTABLE = 1e6
-"""The factor that the advice aims at, at which fits take seconds."""
+"""The stiffness ratio that the advice aims at, at which fits take seconds."""
 
 
 class ConditionWarning(UserWarning):
@@ -46,7 +39,7 @@ class ConditionWarning(UserWarning):
 
 
 def factor(eigenvalues: Float[np.ndarray, " n"], time: float) -> float:
-    """`lambda_max min(time, 1 / lambda_min)`: over how many scales of time training to `time` stretches.
+    """The stiffness ratio `lambda_max min(time, 1 / lambda_min)` of training to `time`.
 
     eigenvalues: of the tangent kernel on X, noise included, in ascending order; the smallest may be 0 within rounding.
 
@@ -62,9 +55,9 @@ def factor(eigenvalues: Float[np.ndarray, " n"], time: float) -> float:
 def warn_if_nearly_singular(
     net: MLP, eigenvalues: Float[np.ndarray, " n"], noise_std: float, time: float, rtol: float
 ) -> None:
-    """Warn where `factor` is above `TOLERATED`, with the noise and the time that would bring it down.
+    """Warn where `factor` is above `TOLERATED`, and say which noise or time would bring it down.
 
-    Without a hidden layer there is no curvature, and gradient flow is exact at any factor.
+    Without a hidden layer there is no curvature, and gradient flow is exact at any ratio.
 
     eigenvalues: as in `factor`. noise_std: the noise that they include. time, rtol: as in `GradientFlow`.
 
@@ -84,7 +77,7 @@ def warn_if_nearly_singular(
 
 
 def advice(eigenvalues: Float[np.ndarray, " n"], time: float) -> str:
-    """What to change, in words, where `factor` is above `TOLERATED`; else nothing.
+    """What to change, in words, where `factor` is above `TOLERATED`; otherwise an empty string.
 
     >>> import numpy as np
     >>> from rndlib.training.flow import conditioning

@@ -37,20 +37,19 @@ tests/test_exponential.py finds again: running it took every process half a seco
 """
 
 SOLVE_RTOL = 1e-4
-"""Relative residual of the shifted systems. They are solved in float32, which is enough: the error of one solve is a
-relative change of one step, and at convergence Newton's method, in float64, removes what the solves have left."""
+"""Relative residual of the shifted systems. Solving them in float32 is enough: the error of a solve is a relative
+change of one step, and at convergence Newton's method, in float64, removes what the solves leave."""
 
 ITERATIONS, STARTS = 1000, 3
-"""A system takes some 50 iterations, a nearly singular one several hundred. The method can break down, about once in
-a thousand solves of many heads on a narrow body: after so many iterations it starts anew from where it is."""
+"""Iterations per start, and starts. A system takes some 50 iterations, a nearly singular one several hundred. The
+method can break down, about once in a thousand solves; it then starts anew from where it is."""
 
 
 def dense(n_samples: int, heads: int) -> bool:
     """Whether the kernel matrix of a body is formed and its eigenproblem solved.
 
-    Both ways were timed, from 5 to 128 unknowns at widths 64 to 2048. With three heads and more the other one is ahead
-    from 40 on, two to five times at 100. With two it takes N of 50 and more to get there, and kernels of so many points
-    are too nearly singular for single precision. One head was timed on real data at widths 256 and 1024: a step by the
-    matrix takes about three quarters of the other's CPU time at N = 200, half at 450 and at 700. Beyond, nobody looked.
+    The limits are where the two ways take the same time, at widths 64 to 2048; one head on more than 700 points was not
+    measured. Two heads stay with the matrix for longer, as kernels of so many points are too nearly singular for the
+    single precision of the other way.
     """
     return n_samples * heads <= {1: DENSE_ALONE, 2: DENSE_LIMIT}.get(heads, DENSE_MANY)

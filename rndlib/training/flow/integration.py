@@ -1,4 +1,4 @@
-"""Gradient flow by an exponential midpoint rule: how finely a block of bodies is stepped, over any array library.
+"""Gradient flow by an exponential midpoint rule, with error control, over any array library.
 
 One step from theta, with residual r = f(X) - y: linearise at a point theta_m near the step's midpoint, and follow this
 linear flow over the whole step,
@@ -6,17 +6,15 @@ linear flow over the whole step,
     theta_1 = theta - J_m' V(Theta_m, h) (r_m + J_m (theta - theta_m)),     V(Theta, h) = Theta^{-1} (I - e^{-h Theta}).
 
 Each linear flow is exact, so stiffness costs nothing and a step may last any time, infinity included; what is left
-is the network's own curvature, to second order. A linear flow leads to the midpoint, too: that of the network
-linearised at theta, or that of the step before, followed on. The latter saves every other linearisation and costs a
-little accuracy, but V is wanted for a second time. So it is taken where an eigendecomposition gives both, and the
-former where each would be a solve of its own. (With the exact kernel in place of that solve it did as well for 16
-heads, and was useless for 512 on a narrow body.) The first step has nothing to follow on.
+is the network's own curvature, to second order. The midpoint is found by a linear flow, too: that of the
+network linearised at theta, or that of the previous step, followed further. The latter saves every other linearisation
+at a small cost in accuracy, but needs V at a second time. So it is used where an eigendecomposition gives V at both
+times, and the former where each V is a solve of its own. The first step has no previous one to follow.
 
-The whole integration is repeated with twice the steps, and two successive ones give a Richardson extrapolation, until
-it agrees with the one before it; the last is returned.
+The number of steps is doubled until two successive Richardson extrapolations agree to the accuracy asked for.
 
-A backend integrates; what it integrates, in which precision (`rndlib.training.flow.precision`), and when that is
-accurate enough, is decided here, so that all of them take the same steps.
+A backend carries the steps out. Which steps, in which precision (`rndlib.training.flow.precision`), and when they are
+accurate enough, is decided here, so that all backends take the same ones.
 """
 
 from abc import ABC, abstractmethod
@@ -115,19 +113,18 @@ def gradient_flow(
 
     `eigenvalues` are those of the infinite-width kernel on X, noise included.
 
-    Two extrapolations cost more than twice what the first of them did, and all they add is an estimate of its error.
-    With a `pilot` from other bodies of the same description that estimate is made from how far the first one
-    extrapolates, and the second is left to bodies where this is not small enough. The pilot also says how many steps to
-    take, and whether to extrapolate: with few, that may do harm. Its time grid serves, too: whether it is fine enough
-    is in that estimate. Bodies without a pilot go on together until the last of them is accurate enough: what they say
-    to others is then of all of them.
+    A second extrapolation more than doubles the cost, and only adds an error estimate. With a `pilot` from other bodies
+    of the same description, the error is estimated from how far the first one extrapolates, and only bodies whose
+    estimate is too large go on. The pilot also says how many steps to take, and whether to extrapolate, which with few
+    steps may do harm. Its time grid is reused; the error estimate covers it. Bodies without a pilot go on together
+    until all of them are accurate enough, so that their advice holds for all.
 
     Raises
     ------
     DivergenceError: a network left the finite numbers, or the accuracy was not reached within MOST_STEPS steps.
     """
     if precision.single(time, rtol, eigenvalues, pilot.steps if pilot else FIRST_STEPS):
-        with suppress(DivergenceError):  # It may be for rounding that it failed.
+        with suppress(DivergenceError):  # Rounding may be why it failed.
             return _gradient_flow(block, problem, time, rtol, eigenvalues, pilot, single=True)
     return _gradient_flow(block, problem, time, rtol, eigenvalues, pilot, single=False)
 
@@ -141,8 +138,8 @@ def _gradient_flow(
     pilot: Pilot | None,
     single: bool,
 ) -> tuple[Params, Report, Pilot | None]:
-    """`gradient_flow`, with steps in float32 or not; in float32 no more of them than will do, and none after NaN."""
-    # Many heads on one body raise the top of the spectrum far above its limit; the grid must resolve that, too.
+    """`gradient_flow` in one precision; in float32, with at most `precision.MOST_STEPS` steps, and none after NaN."""
+    # Many heads on one body raise the largest eigenvalue far above its limit; the grid must resolve that, too.
     largest = pilot.largest if pilot else block.largest()
     cut = clock(stretched(eigenvalues, largest), time)
     probes = _around(problem.X)
@@ -171,11 +168,10 @@ def _gradient_flow(
                 errors = np.array([pilot.estimate(far) for far in reach])
                 new = new if pilot.extrapolates else fine
         else:
-            # Where the network is smooth, the extrapolation's error falls at least fourfold with twice the steps;
-            # where it crosses the kinks of relu, twofold: its last change then is its error. How far it extrapolates
-            # would serve a level earlier, but not reliably: with few steps it has come out fifty times too small. That
-            # it agrees with the finer integration of before suffices, too, but not for many heads on a narrow body,
-            # whose extrapolations are the worse of the two for long.
+            # With twice the steps, the extrapolation's error falls at least fourfold where the network is smooth, and
+            # twofold where it crosses the kinks of relu: its last change then bounds its error. Agreement with the
+            # previous finer integration is enough, too, except for many heads on a narrow body. How far it extrapolates
+            # would be an estimate one level earlier, but with few steps it can be fifty times too small.
             far, *before = last
             error, by_finer = (_distances(functions, extrapolated) for functions in before)
             pilot = Pilot(steps // 2, _most(far, going), _most(error, going), _most(by_finer, going), largest)
@@ -215,7 +211,7 @@ def _gradient_flow(
 
 
 def followed(pilots: Sequence[Pilot], rtol: float) -> Pilot:
-    """What the pilots of several blocks say to those that follow, half of which should need no more steps than this."""
+    """The advice of several blocks to those that follow, of which half should need no more steps."""
     pilot = reduce(or_, pilots)
     return pilot.finer(_allowed(rtol), float(np.median([p.reach * (p.steps / pilot.steps) ** 2 for p in pilots])))
 

@@ -1,4 +1,4 @@
-"""In which precision gradient flow takes its steps.
+"""The precision in which gradient flow takes its steps.
 
 In float32 a step takes some two thirds of the time that it does in float64. What rounding changes grows with over how
 many scales of time training stretches (`rndlib.training.flow.conditioning.factor`): from some 1e7 on the kernel matrix
@@ -13,21 +13,22 @@ from jaxtyping import Float
 from rndlib.training.flow import conditioning
 
 MOST_STRETCHED = 2.0**18
-"""The factor up to which float32 will do. Up to 8e5 it left as little as below that; at 7e6 it left 3e-3."""
+"""The stiffness ratio up to which float32 is accurate enough: its error is at most LEFT up to 8e5, and 3e-3 at 7e6."""
 
 MOST_STEPS = 256
-"""The number of steps up to which it will do. A network that needs more of them magnifies what rounding changes, as it
-does the error of a step: thousands of steps at a width of 16 left 2e-4, and 1e-3 with the kinks of relu."""
+"""The number of steps up to which float32 is accurate enough. A network that needs more steps magnifies rounding error,
+as it does the error of a step."""
 
 LEFT = 2e-5
-"""Relative error that float32 leaves in the trained function up to there, at widths of 16 to 2048 and 5 to 200 points.
-Only 64 heads on a body of width 16 were seen to have more of it, 2e-4."""
+"""Relative error of the trained function that float32 leaves within these limits, at widths of 16 to 2048 and 5 to 200
+points. 64 heads on a body of width 16 are the one exception known: 2e-4."""
 
 
 def single(time: float, rtol: float, eigenvalues: Float[np.ndarray, " n"], steps: int = 1) -> bool:
-    """Whether float32 will do: whether what it leaves is a twentieth or less of the error that is allowed.
+    """Whether float32 is accurate enough: whether its error is at most a twentieth of the error allowed.
 
-    `eigenvalues` are those of the infinite-width kernel on X, noise included; at least so many steps are needed.
+    `eigenvalues` are those of the infinite-width kernel on X, noise included; `steps` is a lower bound on the steps
+    needed.
 
     >>> import numpy as np
     >>> from rndlib.training.flow import precision

@@ -9,11 +9,14 @@ import numpy as np
 
 @lru_cache(maxsize=64)
 def clock(spectrum: tuple[float, ...], time: float) -> Callable[[int], np.ndarray]:
-    """How to cut `time` into a number of steps: the way to each one's midpoint and its duration in turn, (2 steps,).
+    """How to cut `time` into steps, for any number of them.
 
-    `spectrum` has the kernel's eigenvalues. A mode with eigenvalue lambda moves while lambda t is of order one. So
-    time is replaced by progress u(t) = sum_i w_i lambda_i t / (1 + lambda_i t), from 0 to 1, and steps are equal in u.
-    The weights w_i ~ lambda_i^{-1/4} favour the slow modes, which move the parameters furthest. Midpoints are
+    Returns a function of that number. Its result has the time to each step's midpoint and the step's duration in turn,
+    (2 steps,).
+
+    `spectrum` holds the eigenvalues of the kernel. A mode with eigenvalue lambda moves while lambda t is of order one.
+    So time is replaced by progress u(t) = sum_i w_i lambda_i t / (1 + lambda_i t), from 0 to 1, and steps are equal in
+    u. The weights w_i ~ lambda_i^{-1/4} favour the slow modes, which move the parameters furthest. Midpoints are
     midpoints in u; as u is smooth in t, the rule stays second order.
     """
     eigenvalues = np.array(spectrum)
@@ -36,9 +39,9 @@ def clock(spectrum: tuple[float, ...], time: float) -> Callable[[int], np.ndarra
 
 
 def stretched(eigenvalues: np.ndarray, largest: float) -> tuple[float, ...]:
-    """The eigenvalues, stretched on a logarithmic scale so that the smallest stays and the largest is as given.
+    """The eigenvalues, stretched on a logarithmic scale so that the smallest stays and the largest becomes `largest`.
 
-    To within a tenth, so that most blocks of a fit share a clock.
+    `largest` is rounded up by at most a tenth, so that most blocks of a fit share a time grid.
     """
     if largest > 0:
         largest = exp(ceil(10 * log(largest)) / 10)

@@ -89,7 +89,7 @@ def apply(net: MLP, layers: Params, X: Float[Array, "n d"]) -> Float[Array, "n h
 
 
 def body_tangent(net: MLP, layers: Params, directions: Params, X: Float[Array, "n d"]) -> Float[Array, "n heads"]:
-    """The Bayesian target g~ of Proposition rndntkgpinit: J_theta f(X) psi, with the last layer's part of psi zero.
+    """The Bayesian target g~ of Proposition 4.1: J_theta f(X) psi, with the last layer's part of psi zero.
 
     Parameters and directions are `scaled`.
     """
