@@ -164,7 +164,7 @@ def test_many_bodies_learn_from_the_same_pilots():
         return DeepEnsemble(NET, 70, backend=name).fit(X, Y)
 
     one, other = make("torch"), make("jax")
-    assert len(one._fitted.blocks) == len(other._fitted.blocks) > 8
+    assert len(one._fitted._trained.blocks) == len(other._fitted._trained.blocks) > 8
     assert one.report.evaluations == other.report.evaluations
     assert differ({"torch": one, "jax": other}.get, lambda model: model.functions(X_TEST)) <= AGREE
 

@@ -21,6 +21,7 @@ from rndlib import (
     GradientDescent,
     GradientFlow,
     datasets,
+    kernels,
     laws,
 )
 from rndlib.estimators import NotFittedError
@@ -189,3 +190,76 @@ def test_single_precision_only_rounds():
 def test_labels_play_no_part_in_rnd():
     net = replace(NET, width=64)
     np.testing.assert_array_equal(RND(net, 2).fit(X).errors(X_TEST), RND(net, 2).fit(X, Y).errors(X_TEST))
+
+
+# ------------------------------------------------------------------------------------------- a fit is self-contained
+
+SMALL = MLP(3, width=64)
+OTHER = {
+    "net": MLP(3, width=48, activation="relu"),
+    "heads": 3,
+    "bodies": 3,
+    "members": 6,
+    "seed": 5,
+    "backend": "torch",
+    "solver": GradientFlow(time=1.0),
+    "dtype": "float32",
+    "directions": "independent",
+    "noise_std": 0.7,
+    "mean": lambda X: np.ones(len(X)),
+}
+
+
+def predictions(model) -> dict[str, np.ndarray]:
+    """All that a fitted model can say of points, by the name of the method."""
+    calls = {
+        "errors": lambda: model.errors(X_TEST),
+        "functions": lambda: model.functions(X_TEST),
+        "initial": lambda: np.stack(model.initial(X_TEST)),
+        "predict": lambda: np.stack(model.predict(X_TEST, return_std=True)),
+        "sample_y": lambda: model.sample_y(X_TEST, n_samples=4),
+        "tangent_kernels": lambda: model.tangent_kernels(X_TEST[:2]),
+        "variance": lambda: model.variance(X_TEST),
+        "variances": lambda: model.variances(X_TEST, groups=2),
+        "report": lambda: np.array(model.report.residual),
+    }
+    return {name: call() for name, call in calls.items() if hasattr(type(model), name)}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    "fresh",
+    [
+        lambda: RND(SMALL, 2, 2),
+        lambda: BayesianRND(SMALL, 2, 2, noise_std=0.1),
+        lambda: DeepEnsemble(SMALL, 4),
+        lambda: BayesianEnsemble(SMALL, 4, noise_std=0.1),
+    ],
+    ids=["RND", "BayesianRND", "DeepEnsemble", "BayesianEnsemble"],
+)
+def test_what_is_set_after_a_fit_waits_for_the_next(fresh):
+    """Targets and starts are drawn again at each prediction: from what was fitted, whatever has been set since."""
+    model = fresh().fit(X, Y)
+    before = predictions(model)
+    changes = [name for name in model.get_params(deep=False) if name in OTHER]
+    assert {"net", "seed", "backend", "solver", "dtype"} < set(changes)
+    for name in changes:
+        kept = getattr(model, name)
+        setattr(model, name, OTHER[name])
+        for method, value in predictions(model).items():
+            np.testing.assert_array_equal(value, before[method], err_msg=f"{method} after {name} was set")
+        setattr(model, name, kept)
+    model.seed = OTHER["seed"]
+    again = predictions(model.fit(X, Y))
+    assert not np.array_equal(again["variance"], before["variance"])
+
+
+@pytest.mark.parametrize("kind", [RND, DeepEnsemble])
+def test_gradient_descent_computes_no_kernel(kind, monkeypatch):
+    """It needs none, and trains networks whose kernel is not known."""
+    solver = GradientDescent(1e-3, 2)
+    model = kind(NET, 2, solver=solver)
+    monkeypatch.setattr(kernels, "kernel", lambda *_: pytest.fail("the kernel is computed"))
+    assert model.fit(X, Y).report.evaluations == 2
+    with pytest.raises(pytest.fail.Exception, match="the kernel is computed"):
+        kind(NET, 2).fit(X, Y)

@@ -1,6 +1,8 @@
 """What the estimators have in common: a description, a seed, a backend, a solver, and the trained bodies."""
 
 from collections.abc import Callable
+from copy import copy
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -39,9 +41,13 @@ class Estimator(Parameterised):
 
     Parameters are stored as given, for scikit-learn to find them unchanged. They are checked by the constructor, by
     `set_params`, and once more by `fit`, as an attribute can be set by hand.
+
+    A fitted estimator is self-contained: `fit` keeps a copy of the estimator as it was, and all that is predicted comes
+    from that copy. Attributes that are set afterwards count from the next `fit` on.
     """
 
     net_: MLP
+    _trained: Trained
     n_features_in_: int
 
     def __init__(self, net: Network, seed: int, backend: str, solver: Solver | None, dtype: str):
@@ -73,7 +79,7 @@ class Estimator(Parameterised):
         >>> RND(MLP(3, width=64), heads=4).fit(datasets.toy(0).X).report.converged
         True
         """
-        return self._fitted.report
+        return self._fitted._trained.report
 
     def tangent_kernels(self, X: ArrayLike) -> Float[np.ndarray, "bodies heads heads t t"]:
         """Empirical tangent kernels of the networks as trained, Theta_t of Eq. 5, at X (T, in_dim).
@@ -86,19 +92,34 @@ class Estimator(Parameterised):
         >>> model.tangent_kernels([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]).shape
         (1, 4, 4, 2, 2)
         """
-        X = self._points(X)
-        backend = backends.load(self.backend)
-        return self._fitted.per_body(lambda _, params: np.add(*backend.tangent_kernels(self.net_, params, X)))
+        X, fitted = self._points(X), self._fitted
+        backend = backends.load(fitted.backend)
+        return fitted._trained.per_body(lambda _, params: np.add(*backend.tangent_kernels(fitted.net_, params, X)))
 
     @property
-    def _fitted(self) -> Trained:
-        if self._trained is None:
+    def _fitted(self) -> Any:
+        """The estimator as it was when it was fitted."""
+        if self._as_fitted is None:
             raise not_fitted(f"this {type(self).__name__} is not trained yet: call fit first")
-        return self._trained
+        return self._as_fitted
+
+    def _described(self, X: Float[np.ndarray, "t d"]) -> Any:
+        """The estimator as it was when it was fitted; before that as it is now, with a network for X's columns."""
+        if self._as_fitted is not None:
+            return self._as_fitted
+        now = copy(self)
+        now.net_ = self._network(X)
+        return now
+
+    def _end(self, trained: Trained) -> Any:
+        """The end of `fit`: what was trained, and a copy of all that it was trained with."""
+        self._as_fitted = copy(self)
+        self._as_fitted._trained = trained
+        return self
 
     def _begin(self, X: ArrayLike) -> Float[np.ndarray, "n d"]:
         """Training points, checked along with the parameters. The last fit is forgotten: one that fails leaves none."""
-        self._trained = None
+        self._as_fitted = None
         self._check()
         names = columns.names(X)
         points = _by_rows(checks.points("X", X, self._in_dim))
@@ -111,7 +132,7 @@ class Estimator(Parameterised):
         return points
 
     def _points(self, X: ArrayLike) -> Float[np.ndarray, "t d"]:
-        if self._trained is None:  # of what comes next some does without training, and the rest says so
+        if self._as_fitted is None:  # Some of what comes next needs no training, and the rest says so.
             return _by_rows(checks.points("X", X, self._in_dim))
         columns.check(X, getattr(self, "feature_names_in_", None), type(self).__name__)
         return _by_rows(checks.points("X", X, self.n_features_in_, type(self).__name__))
@@ -139,17 +160,17 @@ class Estimator(Parameterised):
     def _train(self, heads: int, bodies: int, role: Role, X: np.ndarray, targets: Targets, **noise) -> Trained:
         backend = backends.load(self.backend)
         solver = GradientFlow() if self.solver is None else self.solver
-        task = Task(self._network(X), int(heads), int(bodies), role, int(self.seed), X, targets, **noise)
+        task = Task(self.net_, int(heads), int(bodies), role, int(self.seed), X, targets, **noise)
         return solver.train(task, backend)
 
     def _functions(self, params: Params, X: np.ndarray, dtype: str) -> Float[np.ndarray, "bodies heads t"]:
-        return backends.load(self.backend).functions(self._network(X), params, X, dtype)
+        return backends.load(self.backend).functions(self.net_, params, X, dtype)
 
     def _tangents(
         self, bodies: list[int], start: Params, X: np.ndarray, dtype: str, by_head: bool
     ) -> Float[np.ndarray, "bodies heads t"]:
         """g~, the function of Proposition rndntkgpinit, of each body's initial parameters."""
-        backend, net = backends.load(self.backend), self._network(X)
+        backend, net = backends.load(self.backend), self.net_
         if not by_head:
             return backend.tangents(net, start, draw_directions(net, self.seed, bodies, None), X, dtype)
         heads = start[-1][0].shape[1]

@@ -15,7 +15,7 @@ from rndlib.estimators.unfitted import not_fitted
 from rndlib.theory.crowding import points_that_count, warn_if_narrow
 from rndlib.training import backends
 from rndlib.training.problem import Trained
-from rndlib.training.solvers import Solver, StochasticGradient
+from rndlib.training.solvers import Solver
 from rndlib.training.weights import Params, Role, draw
 
 MeanFunction = Callable[[Float[np.ndarray, "t d"]], Variances]
@@ -113,8 +113,7 @@ class BayesianRND(Regressor, Distillation):
                 noise_std=noise_std,
                 jitter=False,
             )
-        self._trained = trained
-        return self
+        return self._end(trained)
 
     def errors(self, X: ArrayLike) -> Functions:
         """u_i(x) - g~_i(x) of every head at X (T, in_dim): (bodies * heads, T), body-major.
@@ -125,13 +124,13 @@ class BayesianRND(Regressor, Distillation):
         >>> model.errors(data.X_test).shape, bool(abs(model.errors(data.X)).max() < 1e-6)
         ((8, 5), True)
         """
-        X = self._points(X)
+        X, fitted = self._points(X), self._fitted
 
         def values(bodies: list[int], params: Params) -> np.ndarray:
-            start = draw(self._network(X), self.heads, self.seed, Role.PREDICTOR, bodies)
-            return self._functions(params, X, self.dtype) - self._target(bodies, start, X, self.dtype)
+            start = draw(fitted.net_, fitted.heads, fitted.seed, Role.PREDICTOR, bodies)
+            return fitted._functions(params, X, fitted.dtype) - fitted._target(bodies, start, X, fitted.dtype)
 
-        return self._fitted.evaluate(values)
+        return fitted._trained.evaluate(values)
 
     def initial(self, X: ArrayLike) -> tuple[Functions, Functions]:
         """u_i(x) before training, and g~_i(x), at X (T, in_dim): each (bodies * heads, T), body-major.
@@ -144,13 +143,15 @@ class BayesianRND(Regressor, Distillation):
         ((8, 1), (8, 1))
         """
         X = self._points(X)
+        model = self._described(X)
 
         def values(bodies: list[int]) -> np.ndarray:
-            start = draw(self._network(X), self.heads, self.seed, Role.PREDICTOR, bodies)
-            return np.stack([self._functions(start, X, self.dtype), self._target(bodies, start, X, self.dtype)], axis=1)
+            start = draw(model.net_, model.heads, model.seed, Role.PREDICTOR, bodies)
+            predictor = model._functions(start, X, model.dtype)
+            return np.stack([predictor, model._target(bodies, start, X, model.dtype)], axis=1)
 
-        size = backends.load(self.backend).block_size(self._network(X), self.heads, len(X))
-        predictors, targets = blockwise(values, self.bodies, size).swapaxes(0, 1).reshape(2, -1, len(X))
+        size = backends.load(model.backend).block_size(model.net_, model.heads, len(X))
+        predictors, targets = blockwise(values, model.bodies, size).swapaxes(0, 1).reshape(2, -1, len(X))
         return predictors, targets
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
@@ -191,7 +192,7 @@ class BayesianRND(Regressor, Distillation):
         """
         X = self._points(X)
         n_samples = checks.whole("n_samples", n_samples, at_least=1)
-        available = self.bodies * self.heads
+        available = self._fitted.bodies * self._fitted.heads
         if n_samples > available:
             raise ValueError(
                 f"n_samples = {n_samples}: the {available} heads give as many independent samples and no more: draw "
@@ -201,22 +202,23 @@ class BayesianRND(Regressor, Distillation):
         return self._mean(X)[:, None] + self.errors(X)[chosen].T
 
     def _points_that_count(self, X: np.ndarray) -> float:
-        if self.heads == 1 or isinstance(self.solver, StochasticGradient):  # no need, or more points than a kernel can
+        # Solvers that need no kernel are for more points than it can be formed for, or for networks without one.
+        if self.heads == 1 or (self.solver is not None and not self.solver.needs_kernel):
             return len(X)
         return points_that_count(self.net_, X, float(self.noise_std))
 
     def _mean(self, X: np.ndarray) -> Variances:
-        if self.mean is not None:
-            return checks.labels("mean(X)", self.mean(X), len(X))
-        self._fitted  # noqa: B018 - not fitted at all is the more helpful thing to say first
-        if self._mean_network is None:
+        fitted = self._fitted
+        if fitted.mean is not None:
+            return checks.labels("mean(X)", fitted.mean(X), len(X))
+        if fitted._mean_network is None:
             raise not_fitted("fit had no y to train a mean on: call fit(X, y), or give mean= a function of X")
 
         def centred(_: list[int], params: Params) -> np.ndarray:
-            start = draw(self._network(X), 1, self.seed, Role.MEAN, range(1))
-            return self._functions(params, X, self.dtype) - self._functions(start, X, self.dtype)
+            start = draw(fitted.net_, 1, fitted.seed, Role.MEAN, range(1))
+            return fitted._functions(params, X, fitted.dtype) - fitted._functions(start, X, fitted.dtype)
 
-        return self._mean_network.evaluate(centred)[0]
+        return fitted._mean_network.evaluate(centred)[0]
 
     def _target(self, bodies: list[int], start: Params, X: np.ndarray, dtype: str) -> np.ndarray:
         return self._tangents(bodies, start, X, dtype, by_head=self.directions == "independent")

@@ -53,12 +53,10 @@ class _Ensemble(Regressor, Estimator):
         >>> model.variances(data.X_test, groups=2).shape
         (2, 5)
         """
-        self._need_two()
-        size = parts("groups", groups, "members", self.members)
+        members = self._at_least_two()
+        size = parts("groups", groups, "members", members)
         if size < 2:
-            raise ValueError(
-                f"groups = {groups}: a sample variance needs at least 2 of the {self.members} members each"
-            )
+            raise ValueError(f"groups = {groups}: a sample variance needs at least 2 of the {members} members each")
         functions = self.functions(X)
         return functions.reshape(groups, size, -1).var(axis=1, ddof=1)
 
@@ -77,13 +75,15 @@ class _Ensemble(Regressor, Estimator):
         """
         if not return_std:
             return self.functions(X).mean(axis=0)
-        self._need_two()
+        self._at_least_two()
         functions = self.functions(X)
         return functions.mean(axis=0), functions.std(axis=0, ddof=1)
 
-    def _need_two(self) -> None:
-        if self.members < 2:
-            raise ValueError(f"members = {self.members}: a sample variance needs at least 2")
+    def _at_least_two(self) -> int:
+        members = (self._as_fitted or self).members
+        if members < 2:
+            raise ValueError(f"members = {members}: a sample variance needs at least 2")
+        return members
 
 
 class DeepEnsemble(_Ensemble):
@@ -151,8 +151,8 @@ class DeepEnsemble(_Ensemble):
         """
         X = self._begin(X)
         y = self._labels(y, len(X))
-        self._trained = self._train(1, self.members, Role.MEMBER, X, lambda bodies, _: np.tile(y, (len(bodies), 1, 1)))
-        return self
+        trained = self._train(1, self.members, Role.MEMBER, X, lambda bodies, _: np.tile(y, (len(bodies), 1, 1)))
+        return self._end(trained)
 
     def functions(self, X: ArrayLike) -> Functions:
         """Every member's trained function at X (T, in_dim): (members, T), in the units of y.
@@ -163,8 +163,8 @@ class DeepEnsemble(_Ensemble):
         >>> model.functions(data.X_test).shape
         (4, 5)
         """
-        X = self._points(X)
-        return self._fitted.evaluate(lambda _, params: self._functions(params, X, self.dtype))
+        X, fitted = self._points(X), self._fitted
+        return fitted._trained.evaluate(lambda _, params: fitted._functions(params, X, fitted.dtype))
 
 
 class BayesianEnsemble(_Ensemble):
@@ -223,8 +223,7 @@ class BayesianEnsemble(_Ensemble):
         def targets(bodies: list[int], start: Params) -> np.ndarray:
             return y - self._tangents(bodies, start, X, "float64", by_head=False)
 
-        self._trained = self._train(1, self.members, Role.MEMBER, X, targets, noise_std=float(self.noise_std))
-        return self
+        return self._end(self._train(1, self.members, Role.MEMBER, X, targets, noise_std=float(self.noise_std)))
 
     def functions(self, X: ArrayLike) -> Functions:
         """Every member's trained function at X (T, in_dim): (members, T), in the units of y.
@@ -235,10 +234,10 @@ class BayesianEnsemble(_Ensemble):
         >>> model.functions(data.X_test).shape
         (4, 5)
         """
-        X = self._points(X)
+        X, fitted = self._points(X), self._fitted
 
         def values(bodies: list[int], params: Params) -> np.ndarray:
-            start = draw(self.net_, 1, self.seed, Role.MEMBER, bodies)
-            return self._functions(params, X, self.dtype) + self._tangents(bodies, start, X, self.dtype, False)
+            start = draw(fitted.net_, 1, fitted.seed, Role.MEMBER, bodies)
+            return fitted._functions(params, X, fitted.dtype) + fitted._tangents(bodies, start, X, fitted.dtype, False)
 
-        return self._fitted.evaluate(values)
+        return fitted._trained.evaluate(values)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.training.problem import Trained
 
 Model = TypeVar("Model", bound="Parameterised")
 
@@ -25,7 +24,7 @@ class Parameterised:
     The fields of an argument that is a description (`net`, `solver`) count as parameters too, as `net__width` does.
     """
 
-    _trained: Trained | None = None
+    _as_fitted: Any = None  # The estimator as it was when it was fitted.
 
     def _check(self) -> None:
         """ValueError for a parameter of the wrong type or out of range, which says what to give instead."""
@@ -73,7 +72,7 @@ class Parameterised:
         type(self)(**new)  # refuses what the constructor refuses, before anything changes
         for name, value in new.items():
             setattr(self, name, value)
-        self._trained = None
+        self._as_fitted = None
         return self
 
     def __repr__(self) -> str:
@@ -83,7 +82,7 @@ class Parameterised:
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def __sklearn_is_fitted__(self) -> bool:
-        return self._trained is not None
+        return self._as_fitted is not None
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import InputTags, Tags, TargetTags

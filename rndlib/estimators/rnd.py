@@ -62,7 +62,7 @@ class Distillation(Estimator):
         >>> model.variances(data.X_test, groups=2).shape
         (2, 5)
         """
-        parts("groups", groups, "bodies", self.bodies)
+        parts("groups", groups, "bodies", self._fitted.bodies)
         errors = self.errors(X)
         return self._scale * np.mean(errors.reshape(groups, -1, errors.shape[1]) ** 2, axis=1)
 
@@ -124,8 +124,7 @@ class RND(Distillation):
         def targets(bodies: list[int], _: Params) -> np.ndarray:
             return self._target(bodies, X, "float64")
 
-        self._trained = self._train(self.heads, self.bodies, Role.PREDICTOR, X, targets)
-        return self
+        return self._end(self._train(self.heads, self.bodies, Role.PREDICTOR, X, targets))
 
     def errors(self, X: ArrayLike) -> Functions:
         """u_i(x) - g_i(x) of every head at X (T, in_dim): (bodies * heads, T), body-major.
@@ -136,12 +135,12 @@ class RND(Distillation):
         >>> bool(((model.errors(data.X_test) ** 2).mean(axis=0) / 2 == model.variance(data.X_test)).all())
         True
         """
-        X = self._points(X)
+        X, fitted = self._points(X), self._fitted
 
         def values(bodies: list[int], params: Params) -> np.ndarray:
-            return self._functions(params, X, self.dtype) - self._target(bodies, X, self.dtype)
+            return fitted._functions(params, X, fitted.dtype) - fitted._target(bodies, X, fitted.dtype)
 
-        return self._fitted.evaluate(values)
+        return fitted._trained.evaluate(values)
 
     def _target(self, bodies: list[int], X: np.ndarray, dtype: str) -> np.ndarray:
-        return self._functions(draw(self._network(X), self.heads, self.seed, Role.TARGET, bodies), X, dtype)
+        return self._functions(draw(self.net_, self.heads, self.seed, Role.TARGET, bodies), X, dtype)

@@ -47,7 +47,7 @@ class MisbuiltTarget(BayesianRND):
         self.at, self.along, self.keep_last = at, along, keep_last
 
     def _target(self, bodies: list[int], start: Params, X: np.ndarray, dtype: str) -> np.ndarray:
-        net = self._network(X)
+        net = self.net_
         theta, psi = (draw(net, self.heads, self.seed, role, bodies) for role in (self.at, self.along))
         target = backends.load(self.backend).tangents(net, theta, psi[:-1], X, dtype)
         # The network is linear in its last layer: along that layer's part of psi it has those parameters' values.
@@ -82,5 +82,4 @@ class NoiseWithoutPull(BayesianRND):
             xi = draw_offsets(self.seed, bodies, len(X), self.heads)
             return self._target(bodies, start, X, "float64") - self.jitter * np.swapaxes(xi, 1, 2)
 
-        self._trained = self._train(self.heads, self.bodies, Role.PREDICTOR, X, targets)
-        return self
+        return self._end(self._train(self.heads, self.bodies, Role.PREDICTOR, X, targets))
