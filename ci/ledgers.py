@@ -1,10 +1,5 @@
 """A notebook's verdicts without Jupyter: the cells that lead to them, run in this process.
 
-    python ci/ledgers.py NAME PROFILE REPEAT [CLAIM ...]
-
-prints them as JSON, beside the folder of the rndlib that was used; where claims are named, those up to the first of
-them that fails.
-
 Cells tagged `figure`, and those tagged `beside` (what a notebook shows beside its claims), are left out. So programs
 that are compiled once serve every seed, and a variant planted in the library is seen by the notebook.
 """
@@ -12,11 +7,8 @@ that are compiled once serve every seed, and a variant planted in the library is
 import contextlib
 import io
 import json
-import sys
 import warnings
 from collections.abc import Collection, Mapping
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from rndlib.evidence.ledger import Verdict
@@ -51,10 +43,3 @@ def repeat(name: str, profile: str, number: int, until: Collection[str] = ()) ->
     """The verdicts of one repeat of a notebook, up to the first claim of `until` that fails."""
     notebook = notebooks.find(name)
     return verdicts(notebook, notebook.repeated(notebook.settings(profile, []), number), until)
-
-
-if __name__ == "__main__":
-    if len(sys.argv) < 4:
-        sys.exit("usage: python ci/ledgers.py NAME PROFILE REPEAT [CLAIM ...]")
-    found = repeat(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:])
-    print(json.dumps([str(Path(notebooks.__file__).parent), [asdict(verdict) for verdict in found]]))

@@ -169,7 +169,7 @@ class Estimator(Parameterised):
     def _tangents(
         self, bodies: list[int], start: Params, X: np.ndarray, dtype: str, by_head: bool
     ) -> Float[np.ndarray, "bodies heads t"]:
-        """g~, the function of Proposition rndntkgpinit, of each body's initial parameters."""
+        """g~, the function of Proposition 4.1, of each body's initial parameters."""
         backend, net = backends.load(self.backend), self.net_
         if not by_head:
             return backend.tangents(net, start, draw_directions(net, self.seed, bodies, None), X, dtype)

@@ -22,12 +22,11 @@ MeanFunction = Callable[[Float[np.ndarray, "t d"]], Variances]
 
 
 class BayesianRND(Regressor, Distillation):
-    """RND whose errors are draws from the centred NTK-GP posterior (Proposition rndntkgpinit, theorem
-    rndbayesrnderrordist).
+    """RND whose errors are draws from the centred NTK-GP posterior (Proposition 4.1, Theorem 4.2).
 
     The target is `g~(x) = J_theta_0 u(x) psi*`, at the predictor's own initial parameters, with the last layer's
     part of psi zero. In the limit of width and time the errors are independent draws from
-    `laws.bayesian_rnd_error`, and mean + error is a draw from `laws.posterior` (corollary crl:bayes_rnd_sampling).
+    `laws.bayesian_rnd_error`, and mean + error is a draw from `laws.posterior` (Corollary 4.3).
 
     Parameters
     ----------

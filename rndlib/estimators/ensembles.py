@@ -87,7 +87,7 @@ class _Ensemble(Regressor, Estimator):
 
 
 class DeepEnsemble(_Ensemble):
-    """Networks trained on the same labels from independent initial weights (theorem rndwidenndistribution).
+    """Networks trained on the same labels from independent initial weights (Theorem 2.1).
 
     In the limit of width, each is an independent draw from `laws.ensemble`.
 
@@ -171,7 +171,7 @@ class BayesianEnsemble(_Ensemble):
     """An ensemble whose members are draws from the NTK-GP posterior in the limit of width (He et al., 2020).
 
     Member i is `f(x; theta_t) + J_theta_0 f(x) psi*`, with the last layer's part of psi zero (the construction of
-    Proposition rndntkgpinit) and this sum trained on the labels. In the limit of width and time each is an
+    Proposition 4.1) and this sum trained on the labels. In the limit of width and time each is an
     independent draw from `laws.posterior`.
 
     Parameters

@@ -70,9 +70,8 @@ class Distillation(Estimator):
 class RND(Distillation):
     """Random network distillation (Eq. 2): predictors u trained to match fixed random networks g.
 
-    In the limit of width the errors of the heads are independent draws from `laws.rnd_error` (theorem
-    rnderrordist), and half their mean square has the law of the sample variance of an ensemble of
-    `bodies * heads + 1` networks (theorem rndequivalence).
+    In the limit of width the errors of the heads are independent draws from `laws.rnd_error` (Theorem 3.1), and half
+    their mean square has the law of the sample variance of an ensemble of `bodies * heads + 1` networks (Theorem 3.4).
 
     Parameters
     ----------

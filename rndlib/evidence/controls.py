@@ -16,7 +16,7 @@ from rndlib.training.weights import Params, Role, draw, draw_offsets
 
 
 class MisbuiltTarget(BayesianRND):
-    """Bayesian RND with a target `J_theta f(x) psi` for other theta or psi than those of Proposition rndntkgpinit.
+    """Bayesian RND with a target `J_theta f(x) psi` for other theta or psi than those of Proposition 4.1.
 
     Parameters
     ----------

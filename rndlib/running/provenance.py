@@ -1,10 +1,12 @@
 """What a result was made with: versions, the library's source, the state of the checkout, the machine."""
 
+import ast
 import hashlib
 import json
 import os
 import platform
 import subprocess
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -25,13 +27,38 @@ def versions() -> dict[str, str]:
     return found
 
 
+PACKAGE = Path(__file__).resolve().parent.parent
+APART = "running"
+"""The room that runs notebooks: no number in them depends on it."""
+
+
 def code() -> str:
-    """A digest of the code that decides a result, beside the notebook: rndlib's source, and `versions`."""
+    """A digest of the code that decides a result, beside the notebook: `versions`, and what rndlib's source computes.
+
+    Comments, docstrings and layout do not count, nor does the room that runs notebooks: results stay valid where only
+    these have changed.
+    """
     digest = hashlib.sha256(json.dumps(versions()).encode())
-    package = Path(__file__).resolve().parent.parent
-    for file in sorted(package.rglob("*.py")):
-        digest.update(file.relative_to(package).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    for file in sorted(PACKAGE.rglob("*.py")):
+        name = file.relative_to(PACKAGE)
+        if name.parts[0] != APART:
+            digest.update(name.as_posix().encode() + b"\0" + computed(file.read_bytes()).encode() + b"\0")
     return digest.hexdigest()
+
+
+@cache
+def computed(source: bytes) -> str:
+    """The syntax tree of a module without its docstrings, as text; any text of what Python cannot read."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return repr(source)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            said = [line for line in body if isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)]
+            node.body = [line for line in body if line not in said]  # pyright: ignore[reportAttributeAccessIssue]
+    return ast.dump(tree)
 
 
 def checkout(place: Path, *apart: str) -> dict[str, Any] | None:

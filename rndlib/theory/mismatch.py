@@ -11,7 +11,7 @@ and V[kappa_u] the variance of an ensemble of predictors. Hence the factor
 
     (1 + V[kappa_g] / V[kappa_u]) / 2
 
-It is 1 where kappa_g = kappa_u, the case of theorem rndequivalence, whatever Theta is. Where the target is c times a
+It is 1 where kappa_g = kappa_u, the case of Theorem 3.4, whatever Theta is. Where the target is c times a
 network of the predictor's law, kappa_g = c^2 kappa_u, it is (1 + c^2) / 2 at every x. Else it depends on x and on the
 training points. Before time is infinite G is that of `rndlib.theory.dynamics`, and all of this holds.
 """

@@ -20,7 +20,7 @@ class RNDBonus(ModuleBonus):
     `bonus(obs)` is half the mean squared error over `bodies * heads` outputs. In the limit of width, after gradient
     flow or full-batch gradient descent to convergence on one set of normalised observations, it has the law of the
     sample variance of `bodies * heads + 1` members of a deep ensemble of the same description, trained in the same way
-    on labels at the same points (theorem rndequivalence); stopped early, that of an ensemble stopped as early. The
+    on labels at the same points (Theorem 3.4); stopped early, that of an ensemble stopped as early. The
     weights are those of `rndlib.RND` of the same seed, and so is the number after the same descent.
 
     In the loop of an agent much of this is lost. Adam, and whatever else rescales gradients, trains with another
