@@ -156,3 +156,10 @@ print(len(os.listdir("/proc/self/task")))
     few, many = counts
     assert many > few
     assert (many - few) % 3 == 0
+
+
+def test_threads_that_the_user_has_set_stay(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("MKL_NUM_THREADS", "9")
+    assert cores.threads(2)["OMP_NUM_THREADS"] == "2"
+    assert cores.threads(2)["MKL_NUM_THREADS"] == "9"
