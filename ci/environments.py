@@ -22,7 +22,7 @@ PINS = ROOT / "ci" / "pins.txt"
 # The interpreter underneath, since the one that runs this may be a link in an environment that is cleared.
 PYTHON = Path(sys.executable).resolve()
 # Snakemake has one of its own, as it needs versions of packages that the others do not have.
-EXTRAS = {".venv": "dev", ".venv-newest": "figures,jax,test", ".venv-workflow": "workflow"}
+EXTRAS = {".venv": "dev", ".venv-newest": "figures,jax,test", ".venv-workflow": "batch"}
 
 SPACE = 5  # GiB that must be free before `.venv` is made
 LEFT = 2**24  # bytes: a disk with less has filled up, which venv does not say

@@ -1,6 +1,6 @@
 """Run a command on a Slurm cluster that lives on this machine, and only as long as the command:
 
-    python ci/slurm.py .venv-workflow/bin/snakemake --workflow-profile workflow/profiles/slurm --config grid=heads.yaml
+    python ci/slurm.py .venv/bin/rndlib batch heads.yaml --workflow-profile slurm
 
 It is a real one (munged, slurmctld, and a slurmd for each of two nodes with a core each), in namespaces of its own:
 its ports, its configuration in /etc/slurm and its host names are seen by nothing else, and the kernel ends all of it

@@ -33,13 +33,6 @@ def count() -> int:
     return int(asked) if asked.isdecimal() and int(asked) > 0 else len(usable())
 
 
-def shared(jobs: int) -> list[list[int]]:
-    """The cores of each of `jobs` processes: as many for one as for another, and none for two if they suffice."""
-    cores = usable()
-    each = max(1, len(cores) // jobs)
-    return [[cores[(job * each + i) % len(cores)] for i in range(each)] for job in range(jobs)]
-
-
 def pin(cores: Sequence[int]) -> None:
     """Keep the thread that calls this, and the processes that it starts, to these cores, where the system can."""
     if hasattr(os, "sched_setaffinity"):

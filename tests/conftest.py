@@ -15,7 +15,7 @@ install_import_hook("rndlib", "typecheck.check")
 
 # Batches need what the extra `notebooks` brings, and the site what `site` does, which .venv-newest is without.
 collect_ignore_glob: list[str] = []
-if not all(map(find_spec, ("jinja2", "psutil", "rich", "yaml"))):
+if not all(map(find_spec, ("jinja2", "psutil", "yaml"))):
     collect_ignore_glob += ["test_batch*.py", "test_doctor.py", "test_first_contact.py"]
     collect_ignore_glob += ["test_repeats.py", "test_runs.py", "test_workflow.py"]
 if not all(map(find_spec, ("bs4", "playwright", "sphinx", "torch"))):

@@ -82,15 +82,15 @@ def project(place: Path) -> Path:
     return place
 
 
-def prepare(place: Path, path: Path, value: Callable[[Cell], float] = lambda cell: 0.5) -> list[Cell]:
-    """A result for each cell of a grid in `place`/prepared, and `place`/move, a command that puts it where it belongs.
+def prepare(path: Path, batch: Path, value: Callable[[Cell], float] = lambda cell: 0.5) -> list[Cell]:
+    """Put a result of each cell of a grid into the folder of its batch.
 
     value: what is judged against a tolerance of 1.
     """
     cells = grid.read(path)
     machine = provenance.hardware()
     for cell in cells:
-        folder = place / "prepared" / cell.name
+        folder = cell.result(batch)
         folder.mkdir(parents=True)
         found = value(cell)
         claim = ledger.Verdict(
@@ -101,10 +101,8 @@ def prepare(place: Path, path: Path, value: Callable[[Cell], float] = lambda cel
         )
         (folder / runs.FILE).write_text(json.dumps(asdict(run)))
         (folder / ledger.FILE).write_text(json.dumps({"claims": [asdict(claim)]}))
-        (folder / f"{NAME}.ipynb").write_text("{}")
+        (folder / f"{NAME}.ipynb").write_text("{}", encoding="utf-8")
         checksums.seal(folder)
-    move = 'while [ "$1" != --results ]; do shift; done\nmv "prepared/${2##*/}" "$2/01_judge"\n'
-    (place / "move").write_text(move)
     return cells
 
 

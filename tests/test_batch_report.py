@@ -13,8 +13,8 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
 from rndlib.figures.grids import Shares, verdicts_over
-from rndlib.running.batch import batch, grid, heatmaps, pool, process, report
-from rndlib.running.batch.cell import Outcome
+from rndlib.running.batch import batch, grid, heatmaps, report
+from rndlib.running.batch.cell import Outcome, outcome
 from rndlib.running.failures import Failure
 from rndlib.running.runs import Result
 
@@ -23,25 +23,29 @@ pytestmark = pytest.mark.tools
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """A project, in which the test runs, and where a cell is a result made beforehand."""
+    """A project, in which the test runs."""
     monkeypatch.chdir(small.project(tmp_path))
-    monkeypatch.setattr(process, "rndlib", lambda: ["sh", "move"])
     return tmp_path
 
 
 def made(place, value=lambda cell: 0.5, **run):
-    """The report on a grid of one run, and its records."""
+    """The report on a grid of one run whose results are there, and its records."""
     (place / "a grid.yaml").write_text(json.dumps({"runs": [{"notebook": "01", **run}]}), encoding="utf-8")
-    small.prepare(place, place / "a grid.yaml", value)
-    batch.run(place / "a grid.yaml", place / "out", 1)
+    small.prepare(place / "a grid.yaml", place / "out", value)
+    batch.run(place / "a grid.yaml", place / "out")
     page = (place / "out" / report.PAGE).read_text(encoding="utf-8")
     return page, json.loads((place / "out" / report.RECORD).read_text(encoding="utf-8"))["cells"]
 
 
 def outcomes(place):
     """What the report was made of."""
-    found = [pool.outcome(c, place / "out" / pool.CELLS / c.name, "") for c in grid.read(place / "a grid.yaml")]
-    return [outcome for outcome in found if outcome is not None]
+    return [outcome(cell, place / "out") for cell in grid.read(place / "a grid.yaml")]
+
+
+def written(place, outcomes):
+    """The page on them, and their records."""
+    rows = report.rows(outcomes, place / "out")
+    return report.write("a title", outcomes, rows, place / "out").read_text(encoding="utf-8"), rows
 
 
 def test_all_links_lead_somewhere_after_the_folder_has_moved(place):
@@ -70,13 +74,13 @@ def test_the_page_shows_verdicts_failures_and_machines(place, monkeypatch):
     assert "python 3" in page
     assert page.count("data:image/png") == 1
     first, second = outcomes(place)
-    failure = Failure("key", "", "kernel died", "<b>its kernel\ndied</b> & gone", "2026", 3.0, records[0]["hardware"])
-    report.write("a title", [first, Outcome(second.cell, second.place, failure)], place / "out")
-    page = (place / "out" / report.PAGE).read_text(encoding="utf-8")
+    failure = Failure("kernel died", "<b>its kernel\ndied</b> & gone")
+    page, rows = written(place, [first, Outcome(second.cell, failure)])
     assert "kernel died" in page
     assert "&lt;b&gt;its kernel\ndied&lt;/b&gt; &amp; gone" in page
     assert "<b>" not in page
-    assert not report.holds([first, Outcome(second.cell, second.place, failure)])
+    assert [row["status"] for row in rows] == ["PASS", "kernel died"]
+    assert "died</b> & gone" in report.table(rows)
 
 
 def run_so(outcome, **fields):
@@ -95,17 +99,16 @@ def test_the_page_sums_up_what_each_machine_did(place):
         run_so(others[1], hardware=machines[1], seconds=20.0, peak_memory=2**21),
         run_so(others[2], hardware=machines[1], seconds=20.0, peak_memory=2**22),
     ]
-    failure = Outcome(first.cell, first.place, Failure("key", "", "killed", "gone", "2026", 5.0, machines[1]))
-    rows = [report._record(outcome, place / "out") for outcome in [failure, *ran]]
+    failed = Failure("failed", "a message", "2026", 5.0, {"python": "3"}, None, machines[1])
+    outcomes_ = [*ran, Outcome(first.cell, failed), Outcome(first.cell, Failure("killed", "gone"))]
+    page, rows = written(place, outcomes_)
     one, two = report._machines(rows)
-    assert [row["made"] for row in rows] == [2, 1, 2, 2]
+    assert [row["made"] for row in rows] == [1, 2, 2, 2, None]
     assert (one["cells"], one["seconds"], one["peak_memory"]) == (1, 20, 2**20)
     assert (two["cells"], two["seconds"], two["peak_memory"]) == (3, 45, 2**22)
-    assert report._versions([one, two]) == [{"versions": {"python": "3"}, "machines": [1, 2]}]
-    report.write("a title", [failure, *ran], place / "out")
-    page = (place / "out" / report.PAGE).read_text(encoding="utf-8")
     assert "abcdef012345, with changes" in page
     assert page.count("<td>node") == 2
+    assert page.count("python 3") == 2
 
 
 def test_a_heat_map_has_the_share_of_verdicts_and_the_median_over_seeds(place):

@@ -1,12 +1,14 @@
 """One result: whole or not there, found if damaged, made once; on a full disk and in a read-only folder."""
 
 import errno
+import json
 import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -14,8 +16,9 @@ import pytest
 import small
 
 from rndlib import output
-from rndlib.running import checksums, locks, runs
-from rndlib.running.exit_codes import BUSY, KERNEL_DIED, TOO_LONG, UNWRITABLE
+from rndlib.running import checksums, failures, locks, runs
+from rndlib.running.cli import UNWRITABLE
+from rndlib.running.failures import TOO_LONG
 from rndlib.running.parameters import UsageError
 
 pytestmark = pytest.mark.tools
@@ -132,33 +135,43 @@ def test_a_change_during_a_run_fails_it(place):
 
 def test_a_lock_is_for_one_process_and_dies_with_it_and_its_heirs(tmp_path):
     path = tmp_path / "lock"
-    hold = "import sys, time; from rndlib.running import locks; locks.take(__import__('pathlib').Path(sys.argv[1])); {}"
-    wait = "print('held', flush=True); time.sleep(600)"
-    holder = subprocess.Popen([sys.executable, "-c", hold.format(wait), path], stdout=subprocess.PIPE, text=True)
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "held\n"
-    with pytest.raises(locks.Busy, match="in use by another process"):
-        locks.take(path)
-    holder.kill()
-    holder.communicate()
-    with locks.held(path) as handle:
-        heir = subprocess.Popen(["sleep", "600"], pass_fds=[handle])
-    with pytest.raises(locks.Busy):
-        locks.take(path)
-    heir.kill()
+    program = """
+import subprocess, sys
+from pathlib import Path
+from rndlib.running import locks
+with locks.held(Path(sys.argv[1])) as lock:
+    heir = subprocess.Popen(["sleep", "600"], pass_fds=[lock])
+    print(heir.pid, flush=True)
     heir.wait()
-    with locks.held(path, shared=True), locks.held(path, shared=True), pytest.raises(locks.Busy):
-        locks.take(path)
+"""
+    holder = subprocess.Popen([sys.executable, "-c", program, path], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    heir = int(holder.stdout.readline())
+    taken = threading.Event()
+
+    def take():
+        with locks.held(path):
+            taken.set()
+
+    waiting = threading.Thread(target=take)
+    waiting.start()
+    holder.kill()
+    holder.wait()
+    assert not taken.wait(0.5)  # The heir has it.
+    os.kill(heir, signal.SIGKILL)
+    assert taken.wait(10)
+    waiting.join()
+    holder.stdout.close()
 
 
-def test_a_run_that_another_process_is_at_is_left_to_it(place):
+def test_a_run_that_another_process_is_at_is_waited_for(place):
     process = small.start(place, "run", "01", "--once", "-p", "pause", "2")
     small.until(lambda: small.begun(place), process)
-    code, out, err = small.call(place, "run", "01", "--once")
-    assert (code, out) == (BUSY, "")
-    assert "results is in use by another process" in err
-    assert process.wait(60) == 0
-    process.communicate()
+    code, out, err = small.call(place, "run", "01", "--once", "-p", "pause", "2")
+    assert (code, err) == (0, "rndlib: results is in use by another process: waiting for it to end\n")
+    first, _ = process.communicate(timeout=60)
+    assert (process.returncode, first) == (0, out)
+    assert len(small.begun(place)) == 2
 
 
 def test_a_run_killed_at_any_moment_leaves_nothing_or_a_whole_result(place):
@@ -201,7 +214,7 @@ def test_a_run_with_a_kernel_killed_at_any_moment_then_made_again_is_the_same(pl
 
 def test_a_kernel_that_dies_is_said_to_have_died(place):
     code, out, err = small.call(place, "run", "01", "-p", "mode", "die", kernels=True)
-    assert (code, out) == (KERNEL_DIED, "")
+    assert (code, out) == (1, "")
     assert "01_judge failed: its kernel died" in err
     assert list((place / "results").iterdir()) == []
 
@@ -214,35 +227,36 @@ def test_a_run_over_its_time_limit_ends_with_all_that_it_started(place):
     small.until(lambda: not small.alive(child))
 
 
-def tied(place, name, value, **streams):
-    """A run that has begun, as a batch starts it, with one parameter."""
-    process = subprocess.Popen(
-        [*small.command(kernels=False), "run", "01", "-p", name, value, "--once", "--tied"],
-        cwd=place,
-        stdin=subprocess.PIPE,
-        text=True,
-        **streams,
-    )
-    small.until(lambda: small.begun(place), process)
-    return process
+def test_a_run_over_its_time_limit_that_does_not_end_by_itself_is_killed(place):
+    program = """
+import sys, time
+from rndlib.running import cli, runs
+import without_kernels
+without_kernels.install()
+cli.SPARE = 0.5
+def run(*_):
+    try:
+        time.sleep(600)
+    finally:
+        time.sleep(600)
+runs.run = run
+sys.exit(cli.main(["run", "01", "--once", "--timeout", "0.5"]))
+"""
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", program], cwd=place, env=environment, capture_output=True, timeout=60)
+    assert done.returncode == -signal.SIGALRM
 
 
-def test_a_tied_run_ends_when_its_stdin_closes(place):
-    process = tied(place, "pause", "600", stderr=subprocess.PIPE)
-    assert process.poll() is None
-    process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGTERM
-
-
-def test_a_tied_run_ends_though_nobody_reads_what_it_says_last(place):
-    # As where a batch was killed. The cell takes an error in place of the exit lightly, as code in it may.
-    process = tied(place, "mode", "careless", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    for stream in (process.stdout, process.stdin):
-        assert stream is not None
-        stream.close()
-    assert process.wait(timeout=60) != 0
-    assert not any(line.startswith("ended") for line in small.begun(place))
-    assert list((place / "results").iterdir()) == []
+def test_how_a_run_failed_is_on_record_until_there_is_a_result(place):
+    run = ("run", "01", "--once", "-p", "mode", "raise")
+    assert small.call(place, *run)[0] == 1
+    record = json.loads((place / "results" / failures.FILE).read_text(encoding="utf-8"))
+    assert record["status"] == "failed"
+    assert record["message"] == "01_judge failed: a telling message"
+    (place / "mended").touch()
+    assert small.call(place, *run)[0] == 0
+    assert not (place / "results" / failures.FILE).exists()
 
 
 def test_a_disk_that_fills_up_at_any_write_leaves_no_result(place, monkeypatch, tmp_path):

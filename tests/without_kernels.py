@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rndlib import output
-from rndlib.running.batch import process
+from rndlib.running.batch import engine
 from rndlib.running.cli import main
 
 
@@ -41,7 +41,7 @@ def install() -> None:
     fake.NotebookFailed, fake.KernelDied = NotebookFailed, type("KernelDied", (NotebookFailed,), {})
     fake.execute, fake.peak_memory = execute, lambda: 1
     sys.modules["rndlib.running.execution"] = fake
-    process.rndlib = lambda: [sys.executable, __file__]
+    engine.rndlib = lambda: [sys.executable, __file__]
     # Nor are figures drawn, which takes longer than all else that is left; tests of the report have them.
     undrawn: Any = types.ModuleType("rndlib.running.batch.heatmaps")
     undrawn.figures = lambda outcomes: []

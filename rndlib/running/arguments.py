@@ -38,13 +38,12 @@ def parser() -> argparse.ArgumentParser:
     running.add_argument(
         "--once",
         action="store_true",
-        help="only if DIR does not have this result already: of the same notebook, parameters, library and versions",
+        help="only if DIR does not have this result already: of the same notebook, parameters, library and versions; "
+        "where another process is making it, wait",
     )
     running.add_argument(
         "--threads", type=_count, metavar="N", help="compute with so many, on which the last bits of numbers depend"
     )
-    # As a batch starts its runs: it holds the lock on DIR, and they end when it does and their stdin closes.
-    running.add_argument("--tied", action="store_true", help=argparse.SUPPRESS)
 
     batching = commands.add_parser(
         "batch",
@@ -53,14 +52,21 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     batching.add_argument("grid", type=Path, metavar="GRID.yaml", help="notebooks, with their parameters and seeds")
-    batching.add_argument("--jobs", type=_count, metavar="N", help="cells at once (as many as there are cores)")
+    batching.add_argument("--jobs", type=_count, metavar="N", help="cells at once (as many as there are cores for)")
+    batching.add_argument(
+        "--threads", type=_count, default=1, metavar="N", help="compute with so many in each cell (1)"
+    )
     batching.add_argument(
         "--timeout", type=_seconds, metavar="SECONDS", help="stop a cell after so long, unless the grid says otherwise"
     )
     batching.add_argument(
-        "--commands", action="store_true", help="run nothing, and print the command of each cell, for a scheduler"
+        "--commands", action="store_true", help="run nothing, and print the command of each cell, for another scheduler"
     )
-    batching.add_argument("--json", action="store_true", help="the commands as a list of objects")
+    batching.add_argument(
+        "--workflow-profile",
+        metavar="PROFILE",
+        help="run on a cluster: slurm, or a folder with a config.yaml of your own, which holds options of Snakemake",
+    )
     batching.add_argument("--results", type=Path, metavar="DIR", help="folder of the batch (batches/GRID)")
 
     verifying = commands.add_parser("verify", help="every claim that has run, with its verdict")

@@ -1,9 +1,8 @@
 """The command line: list the notebooks, run one, and show what the results say.
 
 Exit codes: 0 where every verdict holds, 1 where one does not, a notebook failed, or something that is needed is
-missing, 2 where what was asked for cannot be done (nothing has run then), 130 and 143 where the run was interrupted or
-terminated. Those that a batch or a scheduler tells apart: 70 where the kernel died, 74 where results cannot be
-written, 75 where another process runs the same, 124 where it took too long. 141 where what reads the output, as `head`
+missing, 2 where what was asked for cannot be done (nothing has run then), 74 where results cannot be written, 124 where
+a run took too long, 130 and 143 where it was interrupted or terminated, 141 where what reads the output, as `head`
 does, ended first.
 """
 
@@ -12,11 +11,9 @@ import dataclasses
 import json
 import logging
 import os
-import select
 import shlex
 import signal
 import sys
-import threading
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -24,9 +21,11 @@ from typing import NoReturn
 
 from rndlib import cores, output
 from rndlib.evidence import ledger
-from rndlib.running import arguments, failures, locks, notebooks, provenance, reports, runs
-from rndlib.running.exit_codes import BUSY, KERNEL_DIED, TOO_LONG, UNREAD, UNWRITABLE
+from rndlib.running import arguments, failures, locks, notebooks, reports, runs
 from rndlib.running.parameters import UsageError
+
+UNWRITABLE = 74  # exit code, as in sysexits.h
+SPARE = 30  # seconds for a run over its time limit to end by itself
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -42,27 +41,15 @@ def main(given: Sequence[str] | None = None) -> int:
     except UsageError as error:
         print(f"rndlib: {error}", file=sys.stderr)
         return 2
-    except locks.Busy as error:
-        print(f"rndlib: {error}", file=sys.stderr)
-        return BUSY
+    except BrokenPipeError:  # Nothing more goes to stdout then, which at exit would be an error once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     except OSError as error:
-        if isinstance(error, BrokenPipeError) and _nobody_reads():
-            return UNREAD
         line = str(error) if isinstance(error, output.Unwritable) else output.refusal(error)
         if line is None:
             raise
         print(f"rndlib: {line}", file=sys.stderr)
         return UNWRITABLE
-
-
-def _nobody_reads() -> bool:
-    """Whether what reads stdout has gone; then nothing more goes there, which at exit would be an error once more."""
-    poll = select.poll()
-    poll.register(sys.stdout.fileno(), 0)  # asked for or not, it says whether the other end is closed
-    gone = bool(poll.poll(0))
-    if gone:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return gone
 
 
 def _list(asked: argparse.Namespace) -> int:
@@ -81,32 +68,29 @@ def _run(asked: argparse.Namespace) -> int:
     notebook = notebooks.find(asked.name)
     values = notebook.settings(asked.profile, asked.overrides)
     try:
-        from rndlib.running.execution import KernelDied, NotebookFailed
+        from rndlib.running.execution import NotebookFailed
     except ImportError as error:
         raise UsageError(f"running notebooks needs {error.name}: pip install 'rndlib[notebooks]'") from error
     if asked.threads:
         os.environ.update(dict.fromkeys(cores.THREADS, str(asked.threads)))  # For the kernel.
-    if asked.tied:
-        threading.Thread(target=_end_with_stdin, daemon=True).start()
     if asked.timeout:
         signal.signal(signal.SIGALRM, _too_long)
         signal.setitimer(signal.ITIMER_REAL, asked.timeout)
     asked.results.mkdir(parents=True, exist_ok=True)
-    alone = asked.once and not asked.tied  # a batch has the lock, and keeps the record of what fails
-    key = runs.key(notebook, values, provenance.code())
+    once = asked.once
     try:
         with (
-            locks.held(asked.results / runs.LOCK) if alone else nullcontext(),
-            failures.recorded(key, asked.results) if alone else nullcontext(),
+            locks.held(asked.results / runs.LOCK) if once else nullcontext(),
+            failures.recorded(asked.results) if once else nullcontext(),
         ):
-            result = runs.kept(notebook, values, asked.results) if asked.once else None
+            result = runs.kept(notebook, values, asked.results) if once else None
             if result is None:
                 result = runs.run(
                     notebook, values, asked.profile, asked.results, asked.cell_timeout, sys.stderr.isatty()
                 )
     except NotebookFailed as error:
         print(f"rndlib: {error}", file=sys.stderr)
-        return KERNEL_DIED if isinstance(error, KernelDied) else 1
+        return 1
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
     if result.verdicts:
@@ -121,14 +105,12 @@ def _batch(asked: argparse.Namespace) -> int:
     except ImportError as error:
         raise UsageError(f"batches need {error.name}: pip install 'rndlib[notebooks]'") from error
     folder = asked.results or Path("batches") / asked.grid.stem
-    if asked.json and not asked.commands:
-        raise UsageError("--json says how --commands prints: give both")
     if asked.commands:
-        jobs = batch.jobs(asked.grid, folder, asked.timeout)
-        lines = (shlex.join(["rndlib", *job["command"]]) for job in jobs)
-        print(json.dumps(jobs, indent=1) if asked.json else "\n".join(lines))
+        for command in batch.commands(asked.grid, folder, asked.timeout):
+            print(shlex.join(["rndlib", *command, "--threads", str(asked.threads)]))
         return 0
-    return 0 if batch.run(asked.grid, folder, asked.jobs, asked.timeout) else 1
+    passed = batch.run(asked.grid, folder, asked.timeout, asked.jobs, asked.threads, asked.workflow_profile)
+    return 0 if passed else 1
 
 
 def _verify(asked: argparse.Namespace) -> int:
@@ -168,13 +150,9 @@ def _settled(results: Sequence[runs.Result]) -> int:
 
 
 def _too_long(number: int, frame: object) -> NoReturn:
-    _leave(failures.LATE, TOO_LONG)
-
-
-def _end_with_stdin() -> None:
-    while os.read(sys.stdin.fileno(), 4096):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # The next one kills.
+    signal.setitimer(signal.ITIMER_REAL, SPARE)
+    _leave(failures.LATE, failures.TOO_LONG)
 
 
 def _stop(number: int, frame: object) -> NoReturn:

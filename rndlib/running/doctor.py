@@ -22,7 +22,7 @@ from rndlib.running.parameters import UsageError
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 OK, MISSING, ABSENT = "ok", "missing", "absent"
-WORKFLOW = "workflow"  # an extra that has an environment of its own
+WORKFLOW = "batch"  # an extra that may have an environment of its own
 NEEDED = {"jax", "figures", "notebooks"}  # the extras of `run`, `verify`, `report` and `batch`
 MEMORY = 3.0  # GiB: the largest notebook at the paper's size, with its kernel and what started it
 DISK = 0.5  # GiB: the results of all notebooks, and room to make them
@@ -102,11 +102,11 @@ def packages() -> Iterator[Check]:
 
 
 def snakemake(checkout: Path) -> Check:
-    """Whether grids can be handed to a cluster."""
+    """Whether grids can be run."""
     for there in (shutil.which("snakemake"), checkout / ".venv-workflow" / "bin" / "snakemake"):
         if there and Path(there).exists():
             return Check("snakemake", OK, str(there))
-    return Check("snakemake", ABSENT, "not installed", "for grids on a cluster, ci/bootstrap .venv-workflow")
+    return Check("snakemake", ABSENT, "not installed", "for grids of runs, ci/bootstrap .venv-workflow")
 
 
 def pins(path: Path) -> Iterator[Check]:

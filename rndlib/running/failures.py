@@ -11,85 +11,56 @@ from typing import Any
 
 from rndlib import output
 from rndlib.running import provenance
-from rndlib.running.exit_codes import KERNEL_DIED, TOO_LONG
 
 FILE = "failure.json"
-ALONE = ""  # the session of a run that no batch has started
+TOO_LONG = 124  # exit code of a run over its time limit, as of timeout(1)
 LATE = "took longer than its time limit, and was stopped"
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that left no result: in which session, in what way, what it said, when and where it was.
+    """A run that left no result: how it failed, its message, and what it ran with, as far as that is known.
 
-    `key` is that of the result (`rndlib.running.runs.key`); `status` is one of failed, timed out, kernel died, killed.
+    `status` is one of failed, timed out, kernel died, killed, not run; the other fields are those of `runs.Run`.
     """
 
-    key: str
-    session: str
     status: str
     message: str
-    started: str
-    seconds: float
-    hardware: dict[str, Any]
-
-    def write(self, place: Path) -> None:
-        """Keep it in a folder of results."""
-        output.write(place / FILE, json.dumps(asdict(self), indent=2).encode() + b"\n")
-
-
-class Attempt:
-    """A run from its start on."""
-
-    def __init__(self, key: str, session: str, hardware: dict[str, Any]):
-        self.key, self.session, self.hardware = key, session, hardware
-        self.started, self.clock = datetime.now(UTC), time.monotonic()
-
-    def failure(self, code: int, message: str, late: bool = False) -> Failure:
-        """What there is to keep of it, now that it has ended.
-
-        code: of its exit, or minus the signal that killed it. late: it had to be stopped at its limit.
-        """
-        return Failure(
-            key=self.key,
-            session=self.session,
-            status=_status(code, late),
-            message=message,
-            started=self.started.isoformat(timespec="seconds"),
-            seconds=round(time.monotonic() - self.clock, 1),
-            hardware=self.hardware,
-        )
+    started: str | None = None
+    seconds: float = 0.0
+    versions: dict[str, str] | None = None
+    checkout: dict[str, Any] | None = None
+    hardware: dict[str, Any] | None = None
 
 
 @contextmanager
-def recorded(key: str, place: Path) -> Iterator[None]:
-    """Keep in `place` how a run that no batch watches fails, as a batch does; where it does not, forget an earlier one.
+def recorded(place: Path) -> Iterator[None]:
+    """Keep in the folder `place` how the run inside fails; where it does not, remove the record of an earlier one.
 
-    One that is interrupted or terminated has not failed. One that is killed leaves no word.
+    A run that is interrupted or terminated has not failed. One that is killed leaves no record.
     """
-    from rndlib.running.execution import KernelDied, NotebookFailed  # Here, since importing papermill takes a second.
-
-    attempt = Attempt(key, ALONE, provenance.hardware())
+    started, clock = datetime.now(UTC), time.monotonic()
     try:
         yield
-    except NotebookFailed as error:
-        attempt.failure(KERNEL_DIED if isinstance(error, KernelDied) else 1, f"rndlib: {error}").write(place)
+    except BaseException as error:
+        if (why := _why(error)) is not None:
+            failure = Failure(
+                *why,
+                started=started.isoformat(timespec="seconds"),
+                seconds=round(time.monotonic() - clock, 1),
+                versions=provenance.versions(),
+                checkout=provenance.checkout(Path.cwd()),
+                hardware=provenance.hardware(),
+            )
+            output.write(place / FILE, json.dumps(asdict(failure), indent=2).encode() + b"\n")
         raise
-    except SystemExit as left:
-        if left.code == TOO_LONG:
-            attempt.failure(TOO_LONG, f"rndlib: {LATE}").write(place)
-        raise
-    forget(place)
-
-
-def forget(place: Path) -> None:
-    """Remove the record, as there is a result now."""
     (place / FILE).unlink(missing_ok=True)
 
 
-def _status(code: int, late: bool) -> str:
-    if late or code == TOO_LONG:
-        return "timed out"
-    if code < 0:
-        return "killed"
-    return "kernel died" if code == KERNEL_DIED else "failed"
+def _why(error: BaseException) -> tuple[str, str] | None:
+    """The status and message of a failure; None for an interrupt."""
+    if isinstance(error, SystemExit):
+        return ("timed out", LATE) if error.code == TOO_LONG else None
+    from rndlib.running.execution import KernelDied  # Here, since importing papermill takes a second.
+
+    return "kernel died" if isinstance(error, KernelDied) else "failed", str(error) or repr(error)

@@ -1,25 +1,33 @@
-"""A batch: read the grid, run what is missing, report."""
+"""A batch: read the grid, run the cells without a result, report."""
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from rndlib import cores
 from rndlib.running import locks
-from rndlib.running.batch import grid, pool, progress, report, session
-from rndlib.running.batch.cell import Cell
+from rndlib.running.batch import engine, grid, report
+from rndlib.running.batch.cell import Cell, outcome
+from rndlib.running.failures import Failure
 
 
-def run(path: Path, folder: Path, jobs: int | None = None, timeout: float | None = None) -> bool:
+def run(
+    path: Path,
+    folder: Path,
+    timeout: float | None = None,
+    jobs: int | None = None,
+    threads: int = 1,
+    profile: str | None = None,
+) -> bool:
     """Run the cells of a grid that `folder` has no result of, print the table, write the report.
 
     Parameters
     ----------
     path: the grid.
-    folder: takes the cells and the report; made if missing.
-    jobs: how many cells run at once; by default as many as there are cores, and no more than cells. Not how many are
-        left: on other numbers of threads, numbers may differ in their last bits.
+    folder: takes the cells and the report; made if missing. A second batch in it waits for the first one to end.
     timeout: seconds for cells to which the grid gives none.
+    jobs: how many cells run at once; by default as many as there are cores for, or as the profile says.
+    threads: how many threads a cell computes with, on which the last bits of numbers depend.
+    profile: a folder whose `config.yaml` has options of Snakemake, or "slurm", the one that comes with rndlib; None to
+        run on this machine.
 
     Returns
     -------
@@ -27,40 +35,33 @@ def run(path: Path, folder: Path, jobs: int | None = None, timeout: float | None
 
     Raises
     ------
-    UsageError: the grid is wrong; nothing has run.
+    UsageError: the grid is wrong, or Snakemake is missing or cannot start; no cell has run.
     OSError: the folder cannot be written.
     """
     cells = _cells(path, timeout)
     folder.mkdir(parents=True, exist_ok=True)
-    jobs = jobs or min(len(cores.usable()), len(cells))
-    with session.joined(folder) as name, progress.shown(len(cells)) as watcher:
-        outcomes = pool.run(cells, folder, name, jobs, watcher)
-        with locks.held(folder / ".report.lock", wait=True):
-            page = report.write(path.stem, outcomes, folder)
-    print(report.table(outcomes))
-    passed = sum(outcome.status == "PASS" for outcome in outcomes)
+    with locks.held(folder / ".lock") as lock:
+        outcomes = [outcome(cell, folder) for cell in cells]
+        missing = [found.cell for found in outcomes if isinstance(found.found, Failure)]
+        if missing:
+            engine.run(missing, folder, lock, jobs, threads, profile)
+            outcomes = [outcome(cell, folder) for cell in cells]
+        rows = report.rows(outcomes, folder)
+        page = report.write(path.stem, outcomes, rows, folder)
+    passed = sum(found.status == "PASS" for found in outcomes)
+    print(report.table(rows))
     print(f"{path}: {passed} of {len(cells)} cells ran with every verdict as claimed; {page}")
-    return report.holds(outcomes)
+    return passed == len(cells)
 
 
-def jobs(path: Path, folder: Path, timeout: float | None = None) -> list[dict[str, Any]]:
-    """Each cell for a scheduler: run in any order, anywhere, `run` then finds every result.
-
-    Returns
-    -------
-    Objects with the keys `cell` (what tells it from the others), `command` (the arguments of `rndlib`), `result` (the
-    folder that the command makes, whole) and `timeout` (seconds, or None).
+def commands(path: Path, folder: Path, timeout: float | None = None) -> list[list[str]]:
+    """The arguments of `rndlib` that run each cell, in any order; `run` then finds every result.
 
     Raises
     ------
     UsageError: the grid is wrong.
     """
-    return [_job(cell, folder / pool.CELLS / cell.name) for cell in _cells(path, timeout)]
-
-
-def _job(cell: Cell, place: Path) -> dict[str, Any]:
-    result = place / cell.notebook.name
-    return {"cell": cell.label, "command": cell.command(place), "result": str(result), "timeout": cell.timeout}
+    return [cell.command(folder) for cell in _cells(path, timeout)]
 
 
 def _cells(path: Path, timeout: float | None) -> list[Cell]:

@@ -1,6 +1,6 @@
 """What a batch found: a table, `batch.json` with what ran where, and `report.html` with heat maps and links.
 
-The same outcomes give the same files, so batches that share a folder write the same.
+The same outcomes give the same files.
 """
 
 import base64
@@ -16,64 +16,61 @@ from rndlib import output
 from rndlib.evidence import ledger
 from rndlib.evidence.tables import aligned
 from rndlib.running.batch.cell import Outcome
-from rndlib.running.failures import Failure
+from rndlib.running.runs import Result
 
 PAGE = "report.html"
 RECORD = "batch.json"
 
 
-def table(outcomes: Iterable[Outcome]) -> str:
-    """A row a cell, an aligned Markdown table."""
+def rows(outcomes: Iterable[Outcome], folder: Path) -> list[dict[str, Any]]:
+    """All that is known of each cell, paths relative to `folder`."""
+    return [_row(outcome, folder) for outcome in outcomes]
+
+
+def table(rows: Iterable[dict[str, Any]]) -> str:
+    """One row per cell, an aligned Markdown table."""
     head = ["cell", "profile", "verdict", "seconds", "peak memory", "what is wrong"]
-    return aligned(head, map(_row, outcomes))
+    return aligned(
+        head,
+        (
+            [
+                *(row[name] for name in ("cell", "profile", "status")),
+                f"{row['seconds']:.0f}",
+                _mebibytes(row["peak_memory"]),
+                _clipped("; ".join(row["wrong"]), 1000 if row["message"] is None else 100),
+            ]
+            for row in rows
+        ),
+    )
 
 
-def holds(outcomes: Iterable[Outcome]) -> bool:
-    """Whether every cell ran and every verdict holds."""
-    return all(outcome.status == "PASS" for outcome in outcomes)
-
-
-def write(title: str, outcomes: Sequence[Outcome], folder: Path) -> Path:
+def write(title: str, outcomes: Sequence[Outcome], rows: list[dict[str, Any]], folder: Path) -> Path:
     """Write both files into `folder`, and return the page. All links are relative: the folder can be moved.
 
     Raises
     ------
     OSError: the folder cannot be written.
     """
-    rows = [_record(outcome, folder) for outcome in outcomes]
     output.write(folder / RECORD, json.dumps({"cells": rows}, indent=1).encode() + b"\n")
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         groups.setdefault(outcome.cell.notebook.name, []).append(outcome)
-    machines = _machines(rows)
     page = _template().render(
         title=title,
         rows=rows,
         groups=[_group(name, found, rows) for name, found in groups.items()],
-        machines=machines,
-        versions=_versions(machines),
-        passed=sum(outcome.status == "PASS" for outcome in outcomes),
+        machines=_machines(rows),
+        passed=sum(row["status"] == "PASS" for row in rows),
     )
     output.write(folder / PAGE, page.encode())
     return folder / PAGE
 
 
-def _row(outcome: Outcome) -> list[str]:
-    failed = isinstance(outcome.found, Failure)
-    return [
-        outcome.cell.label,
-        outcome.cell.profile,
-        outcome.status,
-        f"{outcome.seconds:.0f}",
-        _mebibytes(None if isinstance(outcome.found, Failure) else outcome.found.run.peak_memory),
-        _clipped("; ".join(outcome.wrong), 100 if failed else 1000),
-    ]
-
-
-def _record(outcome: Outcome, folder: Path) -> dict[str, Any]:
-    """All that is known of a cell, paths relative to `folder`."""
+def _row(outcome: Outcome, folder: Path) -> dict[str, Any]:
     cell, found = outcome.cell, outcome.found
-    row: dict[str, Any] = {
+    whole = isinstance(found, Result)
+    made = asdict(found.run if whole else found)
+    return {
         "cell": cell.label,
         "notebook": cell.notebook.name,
         "profile": cell.profile,
@@ -82,16 +79,11 @@ def _record(outcome: Outcome, folder: Path) -> dict[str, Any]:
         "key": cell.key,
         "status": outcome.status,
         "wrong": outcome.wrong,
-        "started": None, "seconds": outcome.seconds, "peak_memory": None, "hardware": None, "versions": None,
-        "checkout": None, "executed": None, "message": None, "verdicts": [],
-    }  # fmt: skip
-    if isinstance(found, Failure):
-        return row | {"started": found.started, "hardware": found.hardware, "message": found.message}
-    kept = ("started", "seconds", "peak_memory", "hardware", "versions", "checkout")
-    return row | {
-        **{name: value for name, value in asdict(found.run).items() if name in kept},
-        "executed": (found.folder / cell.notebook.path.name).relative_to(folder).as_posix(),
-        "verdicts": [asdict(verdict) for verdict in found.verdicts],
+        **{name: made[name] for name in ("started", "seconds", "hardware", "versions", "checkout")},
+        "peak_memory": made.get("peak_memory"),
+        "message": made.get("message"),
+        "executed": (found.folder / cell.notebook.path.name).relative_to(folder).as_posix() if whole else None,
+        "verdicts": [asdict(verdict) for verdict in found.verdicts] if whole else [],
     }
 
 
@@ -112,31 +104,19 @@ def _group(name: str, outcomes: list[Outcome], rows: list[dict[str, Any]]) -> di
 
 
 def _machines(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each machine and state of the code with what its cells took together; rows get its number as `made`."""
-    found: list[dict[str, Any]] = []
-    # Failures last, as they do not tell the state of the code: they count with what ran on the same machine.
-    for row in sorted(rows, key=lambda row: row["versions"] is None):
-        made = {
-            name: row[name] for name in ("hardware", "checkout", "versions") if row["versions"] or name == "hardware"
-        }
-        machine = next((known for known in found if made.items() <= known.items()), None)
-        if machine is None:
-            machine = {"checkout": None, "versions": None, "cells": 0, "seconds": 0.0, "peak_memory": None, **made}
-            found.append(machine)
-        row["made"] = found.index(machine) + 1
-        machine["cells"] += 1
-        machine["seconds"] += row["seconds"]
-        machine["peak_memory"] = max(filter(None, (machine["peak_memory"], row["peak_memory"])), default=None)
-    return found
-
-
-def _versions(machines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each set of versions, with the numbers of the machines that had it; a failure does not tell its own."""
-    found: dict[str, list[int]] = {}
-    for number, machine in enumerate(machines, 1):
-        if machine["versions"]:
-            found.setdefault(json.dumps(machine["versions"]), []).append(number)
-    return [{"versions": json.loads(made), "machines": numbers} for made, numbers in found.items()]
+    """Each machine, commit and set of versions, with the total of its cells; rows get its number as `made`."""
+    machines: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        made = {name: row[name] for name in ("hardware", "versions", "checkout")}
+        new = {"number": len(machines) + 1, "cells": 0, "seconds": 0.0, "peak_memory": None}
+        # Nobody knows where a cell ran that was killed.
+        machine = machines.setdefault(json.dumps(made), made | new) if row["hardware"] else {}
+        row["made"] = machine.get("number")
+        if machine:
+            machine["cells"] += 1
+            machine["seconds"] += row["seconds"]
+            machine["peak_memory"] = max(filter(None, (machine["peak_memory"], row["peak_memory"])), default=None)
+    return list(machines.values())
 
 
 def _mebibytes(count: int | None) -> str:
