@@ -15,6 +15,14 @@
 # %% [markdown]
 # # Preliminaries: what an infinitely wide network is, and how it trains
 #
+# > **Claim.** In the limit of width a network starts as a draw from a Gaussian process with covariance $\kappa$, its
+# > tangent kernel is one fixed $\Theta$, and training is kernel regression from its own start (Propositions B.2 and
+# > B.3, Eq. 6).\
+# > **Picture.** Errors fall with the width along lines of slope $-1/2$; those of the wrong formulas stay where they
+# > are.\
+# > **Verdict.** At the largest width the relative errors are P1 0.018, P2 0.067, P4 0.039 and P5 0.055, with 0.1
+# > allowed. Eq. 6 holds with a plus where the paper prints a minus.
+#
 # Everything in the paper rests on a few known facts about wide networks. They turn training, a nonlinear affair with
 # many thousands of parameters, into linear algebra with two kernels. This notebook states those facts for a reader who
 # knows Gaussian processes (GPs), and checks each on networks that can be run:

@@ -15,6 +15,13 @@
 # %% [markdown]
 # # Ensemble equivalence: half the squared RND error is the variance of an ensemble
 #
+# > **Claim.** $\tfrac12\,\mathbb{E}[\epsilon^2(x)] = \mathbb{V}[f(x; \theta_\infty)]$ at every $x$ and every training
+# > time (Theorems 2.1 and 3.1, Corollary 3.2).\
+# > **Picture.** The ratio of half the RND error to the ensemble's variance is 1 at all test points; without the half
+# > it is 2.\
+# > **Verdict.** Mean and covariance are those of the theorems within E1 0.034 (ensemble) and E2 0.015 (RND error),
+# > with 0.25 allowed; the wrong laws are off by 0.56 and 0.73.
+#
 # A deep ensemble trains many networks $f$ on the same labels $\mathcal{Y}$ from independent initial weights, and reads
 # uncertainty off their spread. Random network distillation (RND) never sees a label: it trains one network, the
 # predictor $u$, to imitate another of the same kind with fixed random weights, the target $g$, on the training inputs

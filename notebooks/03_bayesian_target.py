@@ -15,6 +15,13 @@
 # %% [markdown]
 # # Bayesian RND: a target that turns the error into a draw from the posterior
 #
+# > **Claim.** Trained to imitate $\tilde g(x) = \nabla_\theta u(x; \vartheta_0)^\top \psi^*$, the predictor's error
+# > has the covariance $\Theta_{xx'} - \Theta_{x\mathcal{X}}\Theta_{\mathcal{X}\mathcal{X}}^{-1}\Theta_{\mathcal{X}x'}$
+# > of the NTK-GP posterior (Proposition 4.1, Theorem 4.2).\
+# > **Picture.** The covariance of the errors lies on the posterior's, entry by entry; that of standard RND does not.\
+# > **Verdict.** The target's covariance is off by B1 0.023, the converged error's by B3 0.082 and with observation
+# > noise by B5 0.069, with 0.25 allowed; the standard target is off by 0.44.
+#
 # Notebook 01 showed what the error of random network distillation (RND) is: in the limit of width, a draw from a
 # Gaussian process, half the variance of which is that of a deep ensemble. It is no posterior. Section 4 of the paper
 # changes one thing, the target that the predictor $u$ imitates, and the error becomes a draw from the posterior of

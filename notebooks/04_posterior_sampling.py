@@ -12,9 +12,14 @@
 #     name: python3
 # ---
 
-
 # %% [markdown]
 # # Posterior sampling: the mean plus one head's error is a function drawn from the posterior
+#
+# > **Claim.** $\tilde\mu(x) + \epsilon^b_i(x)$ is a draw from the NTK-GP posterior, jointly over $x$, and different
+# > heads $i$ give independent draws, at most $K$ of them (Corollary 4.3).\
+# > **Picture.** Functions drawn by a network look like exact draws: they meet at the data and fan out between.\
+# > **Verdict.** Mean and covariance of the samples are off by S1 0.028, with 0.25 allowed; with the errors of standard
+# > RND by 0.43. Heads are drawn without replacement: the paper's draw repeats them.
 #
 # Notebook 03 gave random network distillation a target with which its errors have the covariance of a Bayesian
 # posterior. This one puts that to use. A posterior is a law of whole functions, and many users want functions and not

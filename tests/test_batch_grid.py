@@ -212,8 +212,9 @@ def test_a_cell_is_another_after_any_change_that_matters(place, monkeypatch):
     versions = provenance.versions()
     monkeypatch.setattr(provenance, "versions", lambda: {**versions, "numpy": "0"})
     third = key()
-    monkeypatch.setattr(provenance, "__file__", str(place / "provenance.py"))
-    (place / "provenance.py").write_text("a = 1")
+    (place / "theory").mkdir()
+    monkeypatch.setattr(provenance, "PACKAGE", place)
+    (place / "theory" / "module.py").write_text("a = 1")
     fourth = key()
-    (place / "provenance.py").write_text("a = 2")
+    (place / "theory" / "module.py").write_text("a = 2")
     assert len({first, second, third, fourth, key()}) == 5

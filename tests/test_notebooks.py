@@ -2,10 +2,12 @@
 
 import base64
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from rndlib.evidence.ledger import rounded
 from rndlib.running import notebooks
 
 pytestmark = pytest.mark.tools
@@ -63,3 +65,17 @@ def test_profiles_are_for_notebooks_that_exist():
     declared = notebooks.profiles(PLACE)
     assert set(declared) == {path.stem for path in STORED}
     assert {profile for profiles in declared.values() for profile in profiles} == {"smoke", "calibrate"}
+
+
+@each
+def test_it_begins_with_claim_picture_and_verdict_and_the_verdict_is_what_was_found(path):
+    first = "".join(json.loads(path.read_text(encoding="utf-8"))["cells"][0]["source"])
+    title, box, *_ = first.split("\n\n")
+    assert title.startswith("# ")
+    assert all(line.startswith("> ") for line in box.splitlines())
+    lines = box.replace("\n> ", " ").removeprefix("> ").split("\\ ")
+    assert [line.split(".**")[0] for line in lines] == ["**Claim", "**Picture", "**Verdict"]
+    ledger = json.loads((PLACE / "ledger.json").read_text(encoding="utf-8")).get(path.stem, {})
+    told = re.findall(r"\b([A-Z]\d[a-z-]*) (-?\d[\d.]*\d)", lines[2])
+    assert dict(told) == {claim: rounded(ledger[claim]["value"]) for claim, _ in told}
+    assert bool(told) == bool(ledger)
