@@ -16,7 +16,7 @@ from scipy import special
 Array = Float[np.ndarray, "*shape"]
 Function = Callable[..., Any]
 
-_STEP = 1e-100
+_STEP = -1e-100
 _PROBE = np.linspace(-8, 8, 34).reshape(2, 17)  # an even number of points, so that 0 is not among them
 
 
@@ -111,7 +111,7 @@ class Activation:
             ) from error
 
     def value_and_slope(self, u: Array) -> tuple[Array, Array]:
-        """phi(u) and phi'(u) of a float64 array, to rounding; at a kink the slope of its right-hand side.
+        """phi(u) and phi'(u) of a float64 array, to rounding; at a kink the slope to the left of it.
 
         The slope is the imaginary part of phi(u + ih) / h, which subtracts nothing, so that h may be tiny (Squire and
         Trapp, 1998, "Using complex variables to estimate derivatives of real functions").

@@ -15,7 +15,7 @@ EPS = np.finfo(float).eps
 
 
 def slope_of(name, z):
-    """By complex steps, which overflow far out: there it is what it is at 30, where all slopes are constant but sin's."""
+    """By complex steps, which overflow far out: beyond 40 all slopes but sin's are constant."""
     return ACTIVATIONS[name].value_and_slope(z if name == "sin" else np.clip(z, -40, 40))[1]
 
 

@@ -37,8 +37,8 @@ Side = Float[np.ndarray, "#rows #cols"]
 def expectations(activation: str | Activation, q1: Side, q2: Side, c: Tile) -> tuple[Tile, Tile]:
     """E[phi(u) phi(v)] and E[phi'(u) phi'(v)] for variances `q1`, `q2` (broadcast against `c`) and covariances `c`.
 
-    An activation that has no closed form is left to `rndlib.theory.quadrature`, which needs one variance per row and one
-    per column.
+    An activation that has no closed form is left to `rndlib.theory.quadrature`, which needs one variance per row
+    and one per column.
     """
     mixture = closed_form(activation)
     if mixture is None:

@@ -81,7 +81,9 @@ class Strip:
 def expectations(
     activation: Activation, q1: Float[np.ndarray, "#rows #cols"], q2: Float[np.ndarray, "#rows #cols"], c: Tile
 ) -> tuple[Tile, Tile]:
-    """E[phi(u) phi(v)] and E[phi'(u) phi'(v)] for variances `q1`, one per row, `q2`, one per column, and covariances `c`.
+    """E[phi(u) phi(v)] and E[phi'(u) phi'(v)] for variances `q1`, one per row, and `q2`, one per column.
+
+    c: the covariances.
 
     Raises
     ------
@@ -178,12 +180,14 @@ def _enough(
 
 def _refusal(activation: Activation, q: Vector) -> ValueError:
     return ValueError(
-        f"activation {activation.name!r}: its kernel at variances up to {q.max():.3g} is not found to {ACCURACY:.0e} by "
-        "quadrature: give a function that is smooth but at 0, or rescale X, sigma_w or sigma_b"
+        f"activation {activation.name!r}: its kernel at variances up to {q.max():.3g} is not found to {ACCURACY:.0e} "
+        "by quadrature: give a function that is smooth but at 0, or rescale X, sigma_w or sigma_b"
     )
 
 
-def _nodes(s: Vector, size: int, at: Vector) -> tuple[Vector, Float[np.ndarray, "nodes n"]]:
+def _nodes(
+    s: Vector, size: int, at: Float[np.ndarray, " some"]
+) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, "nodes some"]]:
     """Nodes between the smallest and the largest of `s`, and their weights at each of `at`; few s are the nodes."""
     distinct = np.unique(s)
     if distinct.size <= size:
