@@ -81,7 +81,8 @@ class Activation:
         if not callable(self.function):
             raise ValueError(f"function = {self.function!r}: give a function phi(u, xp)")
         with np.errstate(all="ignore"):
-            for part in (self(_PROBE, NUMPY), *self.value_and_slope(_PROBE)):
+            for compute in (lambda u: self(u, NUMPY), lambda u: self.value_and_slope(u)[1]):
+                part = compute(_PROBE)
                 if not isinstance(part, np.ndarray) or part.shape != _PROBE.shape:
                     shape = getattr(part, "shape", type(part).__name__)
                     raise ValueError(
