@@ -132,6 +132,12 @@ def _abs(u: Any) -> Any:
     return np.where(np.real(u) < 0, -u, u)
 
 
+def _logaddexp(a: Any, b: Any) -> Any:
+    below = np.real(a) < np.real(b)
+    high, low = np.where(below, b, a), np.where(below, a, b)
+    return high + np.log1p(np.exp(low - high))
+
+
 # For complex numbers, too: NumPy compares them by their real parts first.
 NUMPY = Functions(
     library="NumPy",
@@ -141,7 +147,7 @@ NUMPY = Functions(
     exp=np.exp,
     expm1=np.expm1,
     log1p=np.log1p,
-    logaddexp=lambda a, b: np.maximum(a, b) + np.log1p(np.exp(-_abs(a - b))),
+    logaddexp=_logaddexp,
     maximum=np.maximum,
     minimum=np.minimum,
     sigmoid=lambda u: 0.5 + 0.5 * np.tanh(0.5 * u),
@@ -178,7 +184,8 @@ def _softplus(u: Any, xp: Functions) -> Any:
 
 
 def _elu(u: Any, xp: Functions) -> Any:
-    return xp.where(u > 0, u, xp.expm1(xp.minimum(u, 0.0)))
+    # Not by `minimum`, whose slope at 0 JAX and PyTorch share out between both arguments.
+    return xp.where(u > 0, u, xp.expm1(xp.where(u > 0, 0.0, u)))
 
 
 def _leaky_relu(u: Any, xp: Functions) -> Any:
