@@ -115,8 +115,8 @@ def between(activation: Activation, q1: Float[np.ndarray, " n1"], q2: Float[np.n
     largest = np.append(q1, q2)
 
     def by_rule(nodes: int) -> Float[np.ndarray, "2 angles n1 n2"]:
-        ends = [np.unique([s.min(), s.max()]) for s in (s1, s2)]
-        return np.stack([at_angle(activation, *ends, theta, nodes) for theta in _SAMPLED], 1)
+        ends1, ends2 = (np.unique([s.min(), s.max()]) for s in (s1, s2))
+        return np.stack([at_angle(activation, ends1, ends2, theta, nodes) for theta in _SAMPLED], 1)
 
     def by_interpolation(size: int) -> Float[np.ndarray, "2 angles n1 n2"]:
         some = [s[np.linspace(0, s.size - 1, min(7, s.size)).astype(int)] for s in map(np.unique, (s1, s2))]

@@ -92,12 +92,12 @@ def value_and_slope(activation: str | Activation) -> ValueAndSlope:
     What has no fused form is differentiated backward, as phi is elementwise: on its first call `torch.func.jvp` loads
     decompositions for seconds, with a DeprecationWarning from PyTorch's own code.
     """
-    if activation in FUSED:
+    if isinstance(activation, str) and activation in FUSED:
         return FUSED[activation].value_and_slope
     phi = value(activation)
 
     def both(z: Tensor) -> tuple[Tensor, Tensor]:
-        out, pull_back = torch.func.vjp(phi, z)
+        out, pull_back, *_ = torch.func.vjp(phi, z)
         return out, pull_back(torch.ones_like(out))[0]
 
     return both
