@@ -1,82 +1,203 @@
-"""The named nonlinearities: their values, their derivatives, and what makes their kernels elementary.
+"""Nonlinearities, each one function that serves NumPy, JAX and PyTorch alike.
 
-With Phi the normal distribution function, each is a weighted sum over noise variances `a` of `2 Phi(u / sqrt a) - 1`
-or of `u Phi(u / sqrt a)`: a sign, or a ramp, smoothed by Gaussian noise of variance `a`. erf and gelu are one
-such term and relu is the ramp without noise; tanh and silu are mixtures (`rndlib.mixtures`).
+The function takes an array and the `Functions` of its library, `phi(u, xp)`, and uses operators on `u` and functions of
+`xp`. Slopes follow by differentiating it, and kernels by quadrature (`rndlib.theory.quadrature`). Closed forms of
+kernels (`rndlib.theory.mixtures`) and fused slopes (in the backends) are faster ways for some of the registered names.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from math import pi, sqrt
-from typing import Literal
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from rndlib.mixtures import kolmogorov_rule
+Array = Float[np.ndarray, "*shape"]
+Function = Callable[..., Any]
 
-Array = Float[np.ndarray, "..."]
-Terms = tuple[Float[np.ndarray, " terms"], Float[np.ndarray, " terms"]]
+_STEP = -1e-100
+_PROBE = np.linspace(-8, 8, 34).reshape(2, 17)  # an even number of points, so that 0 is not among them
+
+
+@dataclass(frozen=True)
+class Functions:
+    """The functions that an activation may call, as one array library has them; all elementwise, for any shape.
+
+    `maximum`, `minimum`, `logaddexp` and `where` take numbers beside arrays; `where(condition, a, b)` needs one array
+    among a and b. `sigmoid` is the logistic function.
+    """
+
+    library: str
+    abs: Function
+    cos: Function
+    erf: Function
+    exp: Function
+    expm1: Function
+    log1p: Function
+    logaddexp: Function
+    maximum: Function
+    minimum: Function
+    sigmoid: Function
+    sign: Function
+    sin: Function
+    sqrt: Function
+    tanh: Function
+    where: Function
+
+    def __getattr__(self, name: str) -> Function:
+        known = ", ".join(f.name for f in fields(self)[1:])
+        raise AttributeError(f"there is no xp.{name}; there are {known}")
 
 
 @dataclass(frozen=True)
 class Activation:
-    """A nonlinearity `phi`.
+    """A nonlinearity `phi`, for `MLP(activation=...)`.
 
-    name: as in `MLP.activation`.
-    family: "sign" for `sum_a w_a (2 Phi(u / sqrt a) - 1)`, "ramp" for `sum_a w_a u Phi(u / sqrt a)`.
-    value, derivative: `phi` and `phi'`, elementwise on float64 arrays of any shape; finite, and free of overflow,
-        for every finite argument. relu'(0) = 0.
-    mixture: returns the noise variances `a` and their weights `w_a`, which sum to 1.
+    Parameters
+    ----------
+    name: what it is called.
+    function: `phi(u, xp)`, elementwise: takes an array of any shape and the `Functions` of its library, returns an
+        array of that shape. It must be finite, and smooth everywhere but at 0, where it or its slope may jump. Where
+        networks are pickled, define it at the top of a module.
+
+    Raises
+    ------
+    ValueError: `name` is not a string, or `function` does not work on a NumPy array as described.
+
+    >>> from rndlib import MLP
+    >>> from rndlib.activations import Activation
+    >>> mish = Activation("mish", lambda u, xp: u * xp.tanh(xp.logaddexp(u, 0.0)))
+    >>> MLP(in_dim=3, activation=mish)
+    MLP(in_dim=3, width=512, depth=2, activation=Activation(name='mish'), sigma_w=1.5, sigma_b=0.1)
     """
 
     name: str
-    family: Literal["sign", "ramp"]
-    value: Callable[[Array], Array]
-    derivative: Callable[[Array], Array]
-    mixture: Callable[[], Terms]
+    function: Callable[[Any, Functions], Any] = field(repr=False)
+
+    def __post_init__(self):
+        if not isinstance(self.name, str) or not self.name:
+            raise ValueError(f"name = {self.name!r}: give a string that is not empty")
+        if not callable(self.function):
+            raise ValueError(f"function = {self.function!r}: give a function phi(u, xp)")
+        with np.errstate(all="ignore"):
+            for compute in (lambda u: self(u, NUMPY), lambda u: self.value_and_slope(u)[1]):
+                part = compute(_PROBE)
+                if not isinstance(part, np.ndarray) or part.shape != _PROBE.shape:
+                    shape = getattr(part, "shape", type(part).__name__)
+                    raise ValueError(
+                        f"function of Activation {self.name!r} maps an array of shape {_PROBE.shape} to {shape}: "
+                        "return an array of the same shape"
+                    )
+                if not np.isfinite(part).all():
+                    at = float(_PROBE[~np.isfinite(part)][0])
+                    raise ValueError(
+                        f"function of Activation {self.name!r}: its value or slope at u = {at:.3g} is not finite; "
+                        "mind that both branches of xp.where are evaluated"
+                    )
+
+    def __call__(self, u: Any, xp: Functions) -> Any:
+        """phi(u), for an array of the library that `xp` belongs to.
+
+        Raises
+        ------
+        ValueError: the function fails on such an array, for example since it calls a function that `xp` has not.
+        """
+        try:
+            return self.function(u, xp)
+        except (AttributeError, TypeError) as error:
+            raise ValueError(
+                f"function of Activation {self.name!r} fails on an array of {xp.library}: {error}. Write it as "
+                "phi(u, xp) with operators on u and functions of xp"
+            ) from error
+
+    def value_and_slope(self, u: Array) -> tuple[Array, Array]:
+        """phi(u) and phi'(u) of a float64 array, to rounding; at a kink the slope to the left of it.
+
+        The slope is the imaginary part of phi(u + ih) / h, which subtracts nothing, so that h may be tiny (Squire and
+        Trapp, 1998, "Using complex variables to estimate derivatives of real functions").
+        """
+        both = self(u + _STEP * 1j, NUMPY)
+        return np.real(both), np.imag(both) / _STEP
 
 
-def _single(noise: float) -> Callable[[], Terms]:
-    return lambda: (np.array([noise]), np.ones(1))
+def named(activation: str | Activation) -> str | Activation:
+    """The name of a registered activation; another one as it is."""
+    if isinstance(activation, Activation) and ACTIVATIONS.get(activation.name) == activation:
+        return activation.name
+    return activation
 
 
-def _tanh_mixture() -> Terms:
-    s, weights = kolmogorov_rule()
-    return s**2, weights
+def _abs(u: Any) -> Any:
+    return np.where(np.real(u) < 0, -u, u)
 
 
-def _silu_mixture() -> Terms:
-    s, weights = kolmogorov_rule()
-    return 4 * s**2, weights
+def _logaddexp(a: Any, b: Any) -> Any:
+    below = np.real(a) < np.real(b)
+    high, low = np.where(below, b, a), np.where(below, a, b)
+    return high + np.log1p(np.exp(low - high))
 
 
-def _bell(u: Array) -> Array:
-    # exp(-u^2). Beyond 30 it is zero in float64; stopping there keeps u^2 from overflowing.
-    return np.exp(-np.square(np.minimum(np.abs(u), 30.0)))
+# For complex numbers, too: NumPy compares them by their real parts first.
+NUMPY = Functions(
+    library="NumPy",
+    abs=_abs,
+    cos=np.cos,
+    erf=special.erf,
+    exp=np.exp,
+    expm1=np.expm1,
+    log1p=np.log1p,
+    logaddexp=_logaddexp,
+    maximum=np.maximum,
+    minimum=np.minimum,
+    sigmoid=lambda u: 0.5 + 0.5 * np.tanh(0.5 * u),
+    sign=lambda u: np.sign(np.real(u)),
+    sin=np.sin,
+    sqrt=np.sqrt,
+    tanh=np.tanh,
+    where=np.where,
+)
 
 
-def _silu_derivative(u: Array) -> Array:
-    return special.expit(u) * (1 + u * special.expit(-u))
+def _silu(u: Any, xp: Functions) -> Any:
+    return u * xp.sigmoid(u)
 
 
-def _gelu_derivative(u: Array) -> Array:
-    return special.ndtr(u) + u * _bell(u / sqrt(2)) / sqrt(2 * pi)
+def _relu(u: Any, xp: Functions) -> Any:
+    return xp.maximum(u, 0.0)
 
 
-def _tanh_derivative(u: Array) -> Array:
-    # 1 - tanh^2 would cancel. The square of cosh overflows beyond 355; beyond 350 the result is below 1e-303.
-    return 1 / np.cosh(np.minimum(np.abs(u), 350.0)) ** 2
+def _erf(u: Any, xp: Functions) -> Any:
+    return xp.erf(u)
+
+
+def _gelu(u: Any, xp: Functions) -> Any:
+    return 0.5 * u * (1 + xp.erf(u * 0.5**0.5))
+
+
+def _tanh(u: Any, xp: Functions) -> Any:
+    return xp.tanh(u)
+
+
+def _softplus(u: Any, xp: Functions) -> Any:
+    return xp.logaddexp(u, 0.0)
+
+
+def _elu(u: Any, xp: Functions) -> Any:
+    # Not by `minimum`, whose slope at 0 JAX and PyTorch share out between both arguments.
+    return xp.where(u > 0, u, xp.expm1(xp.where(u > 0, 0.0, u)))
+
+
+def _leaky_relu(u: Any, xp: Functions) -> Any:
+    return xp.where(u > 0, u, 0.01 * u)
+
+
+def _sin(u: Any, xp: Functions) -> Any:
+    return xp.sin(u)
 
 
 ACTIVATIONS: dict[str, Activation] = {
-    a.name: a
-    for a in (
-        Activation("silu", "ramp", lambda u: u * special.expit(u), _silu_derivative, _silu_mixture),
-        Activation("relu", "ramp", lambda u: np.maximum(u, 0.0), lambda u: np.where(u > 0, 1.0, 0.0), _single(0.0)),
-        Activation("erf", "sign", special.erf, lambda u: 2 / sqrt(pi) * _bell(u), _single(0.5)),
-        Activation("gelu", "ramp", lambda u: u * special.ndtr(u), _gelu_derivative, _single(1.0)),
-        Activation("tanh", "sign", np.tanh, _tanh_derivative, _tanh_mixture),
-    )
+    function.__name__[1:]: Activation(function.__name__[1:], function)
+    for function in (_silu, _relu, _erf, _gelu, _tanh, _softplus, _elu, _leaky_relu, _sin)
 }
+"""Activations by the names that `MLP` takes; PyTorch's names, where it has the function, and its default constants."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from rndlib import checks
-from rndlib.activations import ACTIVATIONS
+from rndlib.activations import ACTIVATIONS, Activation, named
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,8 @@ class MLP:
     in_dim: number of input features, `n_0`.
     width: units in each hidden layer, `n`.
     depth: the paper's `L`, the number of affine layers: 2 is one hidden layer, 1 a linear model.
-    activation: one of "silu", "relu", "erf", "gelu", "tanh".
+    activation: "silu", "relu", "erf", "gelu", "tanh", "softplus", "elu", "leaky_relu" or "sin", or an `Activation`;
+        a registered one is stored as its name.
     sigma_w: scale of the weights, > 0.
     sigma_b: scale of the biases, >= 0.
 
@@ -35,16 +36,28 @@ class MLP:
     in_dim: int
     width: int = 512
     depth: int = 2
-    activation: str = "silu"
+    activation: str | Activation = "silu"
     sigma_w: float = 1.5
     sigma_b: float = 0.1
 
     def __post_init__(self):
         for name in ("in_dim", "width", "depth"):
             object.__setattr__(self, name, checks.whole(name, getattr(self, name), at_least=1))
-        checks.choice("activation", self.activation, ACTIVATIONS)
+        object.__setattr__(self, "activation", named(self.activation))
+        if not isinstance(self.activation, Activation):
+            checks.choice("activation", self.activation, ACTIVATIONS)
         object.__setattr__(self, "sigma_w", checks.positive("sigma_w", self.sigma_w))
         object.__setattr__(self, "sigma_b", checks.non_negative("sigma_b", self.sigma_b))
+
+    @property
+    def phi(self) -> Activation:
+        """The nonlinearity itself.
+
+        >>> from rndlib import MLP
+        >>> MLP(in_dim=3).phi
+        Activation(name='silu')
+        """
+        return self.activation if isinstance(self.activation, Activation) else ACTIVATIONS[self.activation]
 
     def layer_shapes(self, heads: int) -> list[tuple[int, int]]:
         """Shapes `(n_l, n_{l-1})` of the weight matrices, first layer first, for an output of `heads`.

@@ -22,6 +22,10 @@ PHI: dict[str, Callable] = {
     "erf": jax.scipy.special.erf,
     "gelu": partial(jax.nn.gelu, approximate=False),
     "tanh": jnp.tanh,
+    "softplus": jax.nn.softplus,
+    "elu": jax.nn.elu,
+    "leaky_relu": jax.nn.leaky_relu,
+    "sin": jnp.sin,
 }
 
 

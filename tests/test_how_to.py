@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 
-from rndlib import activations
 from rndlib.evidence import ledger
 from rndlib.evidence.claims import CLAIMS
 from rndlib.running import arguments, cli, notebooks
@@ -40,16 +39,6 @@ def run(texts: list[str], scope: dict[str, Any]) -> None:
     shown: list[str] = []
     failed = doctest.DocTestRunner().run(test, out=shown.append, clear_globs=False).failed
     assert not failed, "".join(shown)
-
-
-@pytest.fixture(autouse=True)
-def tables_as_they_are(monkeypatch):
-    """What a page adds to the tables of activations is taken away again."""
-    from rndlib.training.backends.jax.activations import VALUE_AND_SLOPE
-
-    for table in (activations.ACTIVATIONS, VALUE_AND_SLOPE):
-        monkeypatch.setitem(table, "quick_gelu", None)
-        del table["quick_gelu"]
 
 
 @pytest.mark.parametrize("page", ["architecture", "activation"])

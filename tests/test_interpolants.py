@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rndlib.activations import ACTIVATIONS
 from rndlib.theory import interpolants, interpolation
 from rndlib.theory.expectations import expectations
 from rndlib.theory.interpolants import interpolant
+from rndlib.theory.mixtures import MIXTURES as CLOSED_FORMS
 
 MIXTURES = ["silu", "tanh"]
 ANY = 10**9  # Nodes, as if there were points enough for so many.
@@ -27,7 +27,7 @@ def pairs(seed, largest):
 
 def strip(name, q1, q2, rows):
     """Of points that are to be interpolated."""
-    found = interpolant(ACTIVATIONS[name], q1, q2, ANY)
+    found = interpolant(CLOSED_FORMS[name], q1, q2, ANY)
     assert found is not None
     here = found.strip(rows)
     assert here is not None
@@ -37,7 +37,7 @@ def strip(name, q1, q2, rows):
 def errors(name, q1, q2, c, rows):
     """Of value and slope, each relative to its largest."""
     found = strip(name, q1, q2, rows).expectations(slice(10, 70), c[rows, 10:70])
-    exact = expectations(ACTIVATIONS[name], q1[rows, None], q2[None, 10:70], c[rows, 10:70])
+    exact = expectations(name, q1[rows, None], q2[None, 10:70], c[rows, 10:70])
     return [np.abs(f - e).max() / np.abs(e).max() for f, e in zip(found, exact, strict=True)]
 
 
@@ -52,11 +52,11 @@ def test_interpolant_and_closed_form_are_one(name, seed, magnitude, few):
 @pytest.mark.parametrize("name", MIXTURES)
 def test_few_points_are_nodes_themselves(name):
     q1, q2, c = pairs(0, 3.0)
-    found = interpolant(ACTIVATIONS[name], q1[:2], q2, ANY)
+    found = interpolant(CLOSED_FORMS[name], q1[:2], q2, ANY)
     assert found is not None
     assert found.values.shape[1] == 2
     values = strip(name, q1[:2], q2, slice(0, 2)).expectations(slice(0, 80), c[:2])
-    for part, exact in zip(values, expectations(ACTIVATIONS[name], q1[:2, None], q2[None], c[:2]), strict=True):
+    for part, exact in zip(values, expectations(name, q1[:2, None], q2[None], c[:2]), strict=True):
         np.testing.assert_allclose(part, exact, rtol=0, atol=ROUNDING * np.abs(exact).max())
 
 
@@ -69,7 +69,7 @@ def test_the_number_of_nodes_is_what_bounds_the_error(name, monkeypatch):
 
 @pytest.mark.parametrize("name", MIXTURES)
 def test_what_the_closed_form_does_as_well_is_left_to_it(name):
-    activation = ACTIVATIONS[name]
+    activation = CLOSED_FORMS[name]
     q1, q2, _ = pairs(0, 1.0)
     assert interpolant(activation, q1, q2, ANY) is not None
     # More nodes than are allowed in all, variances that the smallest noise swallows, and more nodes of one of them.
@@ -84,7 +84,7 @@ def test_what_the_closed_form_does_as_well_is_left_to_it(name):
 @pytest.mark.parametrize("name", MIXTURES)
 def test_some_points_may_take_too_many_powers(name):
     q = np.linspace(0, 3e3, 200)
-    found = interpolant(ACTIVATIONS[name], q, q, ANY)
+    found = interpolant(CLOSED_FORMS[name], q, q, ANY)
     assert found is not None
     assert found.strip(slice(0, 1)) is not None
     assert found.strip(slice(100, 200)) is None
@@ -92,4 +92,4 @@ def test_some_points_may_take_too_many_powers(name):
 
 def test_closed_forms_of_one_term_are_not_interpolated():
     q1, q2, _ = pairs(0, 1.0)
-    assert [name for name in sorted(ACTIVATIONS) if interpolant(ACTIVATIONS[name], q1, q2, ANY)] == MIXTURES
+    assert [name for name in sorted(CLOSED_FORMS) if interpolant(CLOSED_FORMS[name], q1, q2, ANY)] == MIXTURES

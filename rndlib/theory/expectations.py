@@ -1,6 +1,6 @@
-"""E[phi(u) phi(v)] and E[phi'(u) phi'(v)] for a Gaussian pair, in closed form.
+"""E[phi(u) phi(v)] and E[phi'(u) phi'(v)] for a Gaussian pair, in closed form where there is one.
 
-Let (u, v) ~ N(0, [[q, c], [c, q']]) and phi be one of the mixtures of `rndlib.activations`. For noise variances
+Let (u, v) ~ N(0, [[q, c], [c, q']]) and phi be one of the mixtures of `rndlib.theory.mixtures`. For noise variances
 a, b write D = (q + a)(q' + b) - c^2, the determinant of the pair's covariance once noise is added. Then
 P = P(noise_a < u, noise_b < v) = 1/4 + arctan(c / sqrt D) / 2 pi, an orthant probability (Sheppard, 1899), and
 
@@ -17,7 +17,9 @@ with a = 1/2 is Williams' (1997) kernel of erf, a ramp without noise the arc-cos
 import numpy as np
 from jaxtyping import Float
 
-from rndlib.activations import Activation
+from rndlib.activations import ACTIVATIONS, Activation
+from rndlib.theory import quadrature
+from rndlib.theory.mixtures import Mixture, closed_form
 
 # The determinant q q' - c^2 comes out of float64 with an error of a few times eps q q'. What does not exceed this
 # multiple counts as zero, so that a repeated point has the kernel of the point with itself also where c and q were
@@ -32,23 +34,31 @@ Tile = Float[np.ndarray, "rows cols"]
 Side = Float[np.ndarray, "#rows #cols"]
 
 
-def expectations(activation: Activation, q1: Side, q2: Side, c: Tile) -> tuple[Tile, Tile]:
-    """E[phi(u) phi(v)] and E[phi'(u) phi'(v)] for variances `q1`, `q2` (broadcast against `c`) and covariances `c`."""
+def expectations(activation: str | Activation, q1: Side, q2: Side, c: Tile) -> tuple[Tile, Tile]:
+    """E[phi(u) phi(v)] and E[phi'(u) phi'(v)] for variances `q1`, `q2` (broadcast against `c`) and covariances `c`.
+
+    An activation that has no closed form is left to `rndlib.theory.quadrature`, which needs one variance per row
+    and one per column.
+    """
+    mixture = closed_form(activation)
+    if mixture is None:
+        phi = ACTIVATIONS[activation] if isinstance(activation, str) else activation
+        return quadrature.expectations(phi, q1, q2, c)
     scale = q1 * q2
     det = scale - c**2
     det[det <= _COLLINEAR * scale] = 0
-    if not activation.mixture()[0].any():
+    if not mixture.terms()[0].any():
         return _unsmoothed_ramp(c, det)
-    value, slope = continued(activation, q1, q2, c, det)
-    return (value, slope) if activation.family == "sign" else (value + c / 4, slope + 0.25)
+    value, slope = continued(mixture, q1, q2, c, det)
+    return (value, slope) if mixture.family == "sign" else (value + c / 4, slope + 0.25)
 
 
-def continued(activation: Activation, q1: Side, q2: Side, c: Tile, det: Tile) -> tuple[Tile, Tile]:
+def continued(mixture: Mixture, q1: Side, q2: Side, c: Tile, det: Tile) -> tuple[Tile, Tile]:
     """The expectations of a mixture with noise, those of a ramp less c / 4 and 1 / 4, given `det` = q q' - c^2.
 
     They go on where no two variables have such a covariance, to c^2 < (q + a)(q' + a) with a the smallest noise.
     """
-    noise, weight = activation.mixture()
+    noise, weight = mixture.terms()
     # One a at a time, all b stacked along the first axis: few calls on arrays that stay in cache, and the sum over
     # b is a matrix product.
     b = noise[:, None, None]
@@ -64,13 +74,13 @@ def continued(activation: Activation, q1: Side, q2: Side, c: Tile, det: Tile) ->
         np.divide(1, root, out=root)
         summed = ab_weight @ root.reshape(noise.size, -1)
         inverse += summed
-        if activation.family == "ramp":
+        if mixture.family == "ramp":
             np.divide(root, D, out=D)
             inverse_cubed += (a * noise * ab_weight) @ D.reshape(noise.size, -1)
             np.multiply(root, share2, out=root)
             inverse_share += ab_weight @ root.reshape(noise.size, -1)
             inverse_share += (summed.reshape(c.shape) * (a / (q1 + a))).ravel()
-    if activation.family == "sign":
+    if mixture.family == "sign":
         return 2 / np.pi * angle.reshape(c.shape), 2 / np.pi * inverse.reshape(c.shape)
     angle, inverse, inverse_share, inverse_cubed = sums.reshape(4, *c.shape) / (2 * np.pi)
     return c * angle + det * inverse + c**2 * inverse_share, angle + c * (inverse_share + inverse_cubed)

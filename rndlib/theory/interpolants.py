@@ -21,10 +21,10 @@ from math import sqrt
 import numpy as np
 from jaxtyping import Float, Int
 
-from rndlib.activations import Activation
 from rndlib.blocks import parallel
 from rndlib.theory.expectations import AT_ONCE, continued
 from rndlib.theory.interpolation import Interval
+from rndlib.theory.mixtures import Mixture
 
 MOST_POWERS = 40
 """With more powers of y than this, which variances of a thousand need, rounding grows fast."""
@@ -46,7 +46,7 @@ Vector = Float[np.ndarray, " n"]
 class Interpolant:
     """Both functions between two sets of points.
 
-    sign: the activation's family. noise: a. roots: sqrt s of either set's points. rows, cols: what the values at the
+    sign: the mixture's family. noise: a. roots: sqrt s of either set's points. rows, cols: what the values at the
     nodes of either are multiplied with, for E[phi phi] and for E[phi' phi']. y: the interval of y. values: at its nodes
     and those of the other two.
     """
@@ -108,14 +108,14 @@ class Strip:
 
 
 def interpolant(
-    activation: Activation, q1: Float[np.ndarray, " n1"], q2: Float[np.ndarray, " n2"], most: int
+    mixture: Mixture, q1: Float[np.ndarray, " n1"], q2: Float[np.ndarray, " n2"], most: int
 ) -> Interpolant | None:
     """Between points of variances `q1` and `q2`; None where the closed form serves as well.
 
     That is for mixtures of one term, for variances so small that the sums s lose them, and where too many nodes would
     be needed: of one variable, or more than `most` of all together.
     """
-    noises = activation.mixture()[0]
+    noises = mixture.terms()[0]
     noise = float(noises.min())
     if noises.size == 1 or q1.max() * q2.max() < (_LOST * noise) ** 2:
         return None
@@ -128,9 +128,9 @@ def interpolant(
     (nodes1, basis1), (nodes2, basis2) = map(_side, intervals, roots)
     at_once = max(1, AT_ONCE // (nodes1.size * nodes2.size * noises.size))
     parts = [y.nodes[start : start + at_once] for start in range(0, y.size, at_once)]
-    values = np.concatenate(parallel(partial(_values, activation, nodes1, nodes2), parts), axis=2)
+    values = np.concatenate(parallel(partial(_values, mixture, nodes1, nodes2), parts), axis=2)
     axes = _axes(values.reshape(-1, nodes2.size))
-    sign = activation.family == "sign"
+    sign = mixture.family == "sign"
     rows, cols = (
         np.stack([basis, basis / root] if sign else [basis * root, basis])
         for basis, root in zip((basis1, np.einsum("ij,jk->ik", axes, basis2)), roots, strict=True)
@@ -139,18 +139,18 @@ def interpolant(
 
 
 def _values(
-    activation: Activation, nodes1: Float[np.ndarray, " nodes1"], nodes2: Float[np.ndarray, " nodes2"], y: Vector
+    mixture: Mixture, nodes1: Float[np.ndarray, " nodes1"], nodes2: Float[np.ndarray, " nodes2"], y: Vector
 ) -> Float[np.ndarray, "2 nodes1 n nodes2"]:
     """Both functions for all of y, sqrt s and sqrt s' with one another, from the closed form."""
-    noise = activation.mixture()[0].min()
+    noise = mixture.terms()[0].min()
     # It is for matrices: the last two make the columns.
     u = np.sqrt(1 - y * y).repeat(nodes2.size)
     roots1, roots2 = nodes1[:, None], np.tile(nodes2, y.size)[None]
     q1, q2 = roots1**2 - noise, roots2**2 - noise
     scale = roots1 * roots2
     c = u * scale
-    value, slope = continued(activation, q1, q2, c, q1 * q2 - c**2)
-    both = (value / u, slope * scale) if activation.family == "sign" else (value / scale, slope / u)
+    value, slope = continued(mixture, q1, q2, c, q1 * q2 - c**2)
+    both = (value / u, slope * scale) if mixture.family == "sign" else (value / scale, slope / u)
     return np.stack([part.reshape(nodes1.size, y.size, nodes2.size) for part in both])
 
 

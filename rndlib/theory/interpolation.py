@@ -47,7 +47,7 @@ class Interval:
     @property
     def nodes(self) -> Vector:
         """Where a function has to be known, `(size,)`, from `hi` down to `lo`."""
-        w = self._radius * _chebyshev_points(self.size)
+        w = self._radius * chebyshev_points(self.size)
         return self._centre * (1 + w) / (1 - w)
 
     def coordinates(self, v: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
@@ -58,7 +58,7 @@ class Interval:
         """What each node's value has to be multiplied with, to give that at each `v`."""
         at_v = chebyshev.chebvander(self.coordinates(v), self.size - 1)
         # Not by BLAS: it would share so large a product among threads, which spin for a tenth of a second afterwards.
-        return np.einsum("kj,ik->ji", _to_chebyshev(self.size), at_v)
+        return np.einsum("kj,ik->ji", to_chebyshev(self.size), at_v)
 
     def powers(self, values: Float[np.ndarray, "*more {self.size} n"]) -> Float[np.ndarray, "*more {self.size} n"]:
         """The coefficients of 1, x, x^2 .. from the values at the nodes.
@@ -67,7 +67,7 @@ class Interval:
         (1 + sqrt 2)^k: from the values at once, rounding would grow as the latter. For up to 40 nodes, where hi is
         40 lo, their product is at most 10; beyond it is soon a thousand.
         """
-        return _to_powers(self.size) @ (_to_chebyshev(self.size) @ values)
+        return _to_powers(self.size) @ (to_chebyshev(self.size) @ values)
 
     @property
     def _centre(self) -> float:
@@ -80,14 +80,14 @@ class Interval:
         return 1.0 if isinf(root) else max((root - 1) / (root + 1), 1e-3)
 
 
-def _chebyshev_points(n: int) -> Vector:
+def chebyshev_points(n: int) -> Vector:
     return np.cos(np.pi * (np.arange(n) + 0.5) / n)
 
 
 @cache
-def _to_chebyshev(n: int) -> Float[np.ndarray, "n n"]:
+def to_chebyshev(n: int) -> Float[np.ndarray, "n n"]:
     """From values at Chebyshev points to coefficients of Chebyshev's polynomials."""
-    matrix = chebyshev.chebvander(_chebyshev_points(n), n - 1).T * (2 / n)
+    matrix = chebyshev.chebvander(chebyshev_points(n), n - 1).T * (2 / n)
     matrix[0] /= 2
     matrix.flags.writeable = False
     return matrix

@@ -19,6 +19,8 @@ nearly repeated and opposite points among the rest (tests/test_kernels.py), the 
     relu         3e-8     closed form; below 1e-12 but for points at an angle of less than 1e-3 to each other, or to
                           each other's opposites: float64 knows an angle from scalar products to about 1e-15 over
                           itself, and one below 6e-8 not at all (such points count as collinear)
+    others       1e-9     quadrature (`rndlib.theory.quadrature`), with as many nodes as it takes; as relu where the
+                          slope jumps at 0. What cannot be found as accurately is refused
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,11 +32,12 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.activations import ACTIVATIONS
 from rndlib.blocks import parallel
 from rndlib.network import MLP
 from rndlib.theory.expectations import AT_ONCE, expectations
-from rndlib.theory.interpolants import interpolant
+from rndlib.theory.interpolants import Interpolant, interpolant
+from rndlib.theory.mixtures import closed_form
+from rndlib.theory.quadrature import Series, between, with_themselves
 
 # Entries of a tile that is interpolated, and its rows, which share their polynomials.
 _INTERPOLATED, _HIGH = 32768, 64
@@ -79,7 +82,8 @@ def kernel(net: MLP, X1: ArrayLike, X2: ArrayLike | None = None) -> Kernel:
 
     Raises
     ------
-    ValueError: an argument is not an array of finite numbers of that shape, or its kernel over- or underflows.
+    ValueError: an argument is not an array of finite numbers of that shape, or its kernel over- or underflows; an
+        activation without a closed form varies too fast for quadrature, or has a kink away from 0.
 
     >>> from rndlib import MLP, kernels
     >>> kernels.kernel(MLP(in_dim=2), [[1.0, 0.0], [0.0, 1.0]]).ntk.round(3)
@@ -137,7 +141,7 @@ def variances(net: MLP, name: str, X: Points) -> Layers:
             if layer + 1 < net.depth:
                 for part in _pieces(len(X), _tile(net)):
                     here = q[layer : layer + 1, part]
-                    q[layer + 1, part] = _next_layer(net, here, here, here)[0][0]
+                    q[layer + 1, part] = _next_layer(net, here, here, here, _with_themselves(net))[0][0]
     return q
 
 
@@ -152,10 +156,9 @@ def _matrices(
     """The three kernels, tile by tile; where `symmetric`, X2 is X1, and what lies below the diagonal is mirrored."""
     shape = len(X1), len(X2)
     parts = [np.empty(shape) for _ in range(3)]
-    activation = ACTIVATIONS[net.activation]
     # Beyond half the entries, nodes cost what they save; of a symmetric matrix half the entries are wanted.
     most = shape[0] * shape[1] // (4 if symmetric else 2)
-    layers = [interpolant(activation, q1[l], q2[l], most) for l in range(net.depth - 1)]
+    layers = [_interpolated(net, q1[l], q2[l], most) for l in range(net.depth - 1)]
     cheaper = any(layer is not None for layer in layers)
     # Points of small variance need fewer powers when they are by themselves: in every layer, as a layer's variances
     # grow with those of the one before.
@@ -184,15 +187,36 @@ def _matrices(
 
 def _diagonal(net: MLP, q: Layers) -> tuple[Vector, Vector, Vector]:
     nngp, ntk, body = np.empty((3, q.shape[1]))
+    cheap = [_with_themselves(net)] * (net.depth - 1)
     for part in _pieces(q.shape[1], _tile(net)):
         here = q[:, None, part]
-        nngp[part], ntk[part], body[part] = (row[0] for row in _recursion(net, here[0], here, here))
+        nngp[part], ntk[part], body[part] = (row[0] for row in _recursion(net, here[0], here, here, cheap))
     return nngp, ntk, body
+
+
+def _with_themselves(net: MLP) -> Cheap | None:
+    """A way to the expectations of each point with itself, for an activation without a closed form."""
+    if closed_form(net.activation):
+        return None
+
+    def expectations(q: Tile) -> tuple[Tile, Tile]:
+        value, slope = with_themselves(net.phi, q.ravel())
+        return value.reshape(q.shape), slope.reshape(q.shape)
+
+    return expectations
+
+
+def _interpolated(
+    net: MLP, q1: Float[np.ndarray, " n1"], q2: Float[np.ndarray, " n2"], most: int
+) -> Interpolant | Series | None:
+    mixture = closed_form(net.activation)
+    return interpolant(mixture, q1, q2, most) if mixture else between(net.phi, q1, q2)
 
 
 def _tile(net: MLP) -> int:
     """Entries of a tile by the closed form, whose arrays have one for each term of the mixture."""
-    return AT_ONCE // ACTIVATIONS[net.activation].mixture()[0].size
+    mixture = closed_form(net.activation)
+    return AT_ONCE // (mixture.terms()[0].size if mixture else 64)
 
 
 def _pieces(count: int, size: int, start: int = 0) -> Iterator[slice]:
@@ -211,7 +235,7 @@ def _next_layer(net: MLP, q1: Side, q2: Side, kappa: Tile, cheap: Cheap | None =
 
     `cheap` is another way to the expectations.
     """
-    value, slope = cheap(kappa) if cheap else expectations(ACTIVATIONS[net.activation], q1, q2, kappa)
+    value, slope = cheap(kappa) if cheap else expectations(net.activation, q1, q2, kappa)
     return net.sigma_w**2 * value + net.sigma_b**2, net.sigma_w**2 * slope
 
 

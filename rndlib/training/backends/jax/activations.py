@@ -13,6 +13,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
+from rndlib.activations import ACTIVATIONS, Activation, Functions
+
 ValueAndSlope = Callable[[Array], tuple[Array, Array]]
 
 # ln 2 in two parts, the first with zeros at its end: a whole number of up to 11 bits times it is exact.
@@ -94,4 +96,32 @@ VALUE_AND_SLOPE: dict[str, ValueAndSlope] = {
     "gelu": _gelu,
     "tanh": _tanh,
 }
-"""phi and phi' together, as most evaluations need both; the compiler drops the one that is not used."""
+"""phi and phi' together, by registered name, where one formula for both is faster than differentiation."""
+
+FUNCTIONS = Functions(
+    library="JAX",
+    abs=jnp.abs,
+    cos=jnp.cos,
+    erf=jax.scipy.special.erf,
+    exp=exp,
+    expm1=jnp.expm1,
+    log1p=jnp.log1p,
+    logaddexp=jnp.logaddexp,
+    maximum=jnp.maximum,
+    minimum=jnp.minimum,
+    sigmoid=jax.nn.sigmoid,
+    sign=jnp.sign,
+    sin=jnp.sin,
+    sqrt=jnp.sqrt,
+    tanh=tanh,
+    where=jnp.where,
+)
+
+
+def value_and_slope(activation: str | Activation) -> ValueAndSlope:
+    """phi and phi' together, as most evaluations need both; the compiler drops the one that is not used."""
+    if isinstance(activation, str):
+        if activation in VALUE_AND_SLOPE:
+            return VALUE_AND_SLOPE[activation]
+        activation = ACTIVATIONS[activation]
+    return lambda z: jax.jvp(lambda u: activation(u, FUNCTIONS), (z,), (jnp.ones_like(z),))

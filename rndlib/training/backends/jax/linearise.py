@@ -17,7 +17,7 @@ from jax.tree_util import register_pytree_node_class
 from jaxtyping import Array, Float
 
 from rndlib.network import MLP
-from rndlib.training.backends.jax.activations import VALUE_AND_SLOPE
+from rndlib.training.backends.jax.activations import value_and_slope
 
 # Fan-in and fan-out differ from layer to layer: names with an underscore bind nothing. Weights are the transposes of
 # Eq. 1's, so that a layer is x w and its units lie side by side in memory.
@@ -83,7 +83,7 @@ def apply(net: MLP, layers: Params, X: Float[Array, "n d"]) -> Float[Array, "n h
     """f(X; theta), Eq. 1, of `scaled` parameters."""
     x = X
     for w, b in layers[:-1]:
-        x, _ = VALUE_AND_SLOPE[net.activation](_across(x, w) + b)
+        x, _ = value_and_slope(net.activation)(_across(x, w) + b)
     w, b = layers[-1]
     return _across(x, w) + b
 
@@ -99,7 +99,7 @@ def body_tangent(net: MLP, layers: Params, directions: Params, X: Float[Array, "
         dz = _across(x, dw) + db
         if l:  # the data itself does not move
             dz += dx @ w
-        x, slope = VALUE_AND_SLOPE[net.activation](z)
+        x, slope = value_and_slope(net.activation)(z)
         dx = slope * dz
     return dx @ layers[-1][0]
 
@@ -117,7 +117,7 @@ def linearise(net: MLP, params: Params, X: Float[Array, "n d"]) -> tuple[Float[A
     x = z = X
     for l, (w, b) in enumerate(scaled(net, params)):
         if l:
-            x, slope = VALUE_AND_SLOPE[net.activation](z)
+            x, slope = value_and_slope(net.activation)(z)
             slopes.append(slope)
         inputs.append(x)
         weights.append(w)

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rndlib.network import MLP
-from rndlib.training.backends.torch.activations import PHI, VALUE_AND_SLOPE
+from rndlib.training.backends.torch.activations import value, value_and_slope
 
 # Fan-in and fan-out differ from layer to layer: names with an underscore bind nothing.
 Params = list[tuple[Float[Tensor, "*stack _fan_out _fan_in"], Float[Tensor, "*stack _fan_out"]]]
@@ -44,7 +44,7 @@ def apply(net: MLP, params: Params, X: Float[Tensor, "n d"]) -> Float[Tensor, "*
     x = X
     for layer, (w, b) in enumerate(params, start=1):
         z = (net.sigma_w / sqrt(w.shape[-1]) * x) @ w.mT + net.sigma_b * b[..., None, :]
-        x = z if layer == net.depth else PHI[net.activation](z)
+        x = z if layer == net.depth else value(net.activation)(z)
     return x
 
 
@@ -58,7 +58,7 @@ def body_tangent(net: MLP, params: Params, directions: Params, X: Float[Tensor, 
     for (w, b), (dw, db) in zip(params[:-1], directions, strict=True):
         scale = net.sigma_w / sqrt(w.shape[1])
         dz = (scale * x) @ dw.mT + (scale * dx) @ w.mT + net.sigma_b * db
-        x, slope = VALUE_AND_SLOPE[net.activation]((scale * x) @ w.mT + net.sigma_b * b)
+        x, slope = value_and_slope(net.activation)((scale * x) @ w.mT + net.sigma_b * b)
         dx = slope * dz
     w, _ = params[-1]
     return (net.sigma_w / sqrt(w.shape[1]) * dx) @ w.mT
@@ -74,7 +74,7 @@ def linearise(net: MLP, params: Bodies, X: Float[Tensor, "*stack n d"]) -> "Line
         grams.append(inputs[-1] @ inputs[-1].mT + net.sigma_b**2)
         preactivations.append(inputs[-1] @ w.mT + net.sigma_b * b[:, None])
         if layer < net.depth:
-            x, slope = VALUE_AND_SLOPE[net.activation](preactivations[-1])
+            x, slope = value_and_slope(net.activation)(preactivations[-1])
             slopes.append(net.sigma_w / sqrt(w.shape[-2]) * slope)
     return LinearMLP(net, _Evaluated(inputs, preactivations, slopes, [w for w, _ in params], grams))
 

@@ -1,4 +1,9 @@
-"""The logistic distribution as a scale mixture of normal ones, and its Gauss rule.
+"""Activations whose kernels are in closed form: signs and ramps smoothed by Gaussian noise.
+
+With Phi the normal distribution function, each of them is a weighted sum over noise variances `a` of
+`2 Phi(u / sqrt a) - 1` or of `u Phi(u / sqrt a)`: a sign, or a ramp, smoothed by Gaussian noise of variance `a`. erf
+and gelu are one such term and relu is the ramp without noise. tanh and silu are mixtures, as the logistic distribution
+is a scale mixture of normal ones.
 
 If S follows Kolmogorov's distribution (the limit law of the Kolmogorov-Smirnov statistic) and Z is standard
 normal, 2 S Z is logistic (Andrews and Mallows, 1974, "Scale mixtures of normal distributions"). With Phi the
@@ -10,11 +15,36 @@ Here the expectation over S becomes a Gauss rule in log S. A kernel made from th
 another activation, the finite mixture, so it is positive semidefinite whatever the number of nodes.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 from scipy.linalg import eigh_tridiagonal
+
+from rndlib.activations import Activation, named
+
+Terms = tuple[Float[np.ndarray, " terms"], Float[np.ndarray, " terms"]]
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """An activation as a mixture.
+
+    family: "sign" for `sum_a w_a (2 Phi(u / sqrt a) - 1)`, "ramp" for `sum_a w_a u Phi(u / sqrt a)`.
+    terms: returns the noise variances `a` and their weights `w_a`, which sum to 1.
+    """
+
+    family: Literal["sign", "ramp"]
+    terms: Callable[[], Terms]
+
+
+def closed_form(activation: str | Activation) -> Mixture | None:
+    """The mixture that a registered activation is, or None."""
+    activation = named(activation)
+    return MIXTURES.get(activation) if isinstance(activation, str) else None
 
 
 @cache
@@ -53,3 +83,27 @@ def _density(s: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     below = np.sqrt(2 * np.pi) * np.sum(np.exp(-odd / s**2) * (2 * odd / s**4 - 1 / s**2), axis=0)
     above = 8 * s * np.sum((-1.0) ** (k - 1) * k**2 * np.exp(-2 * k**2 * s**2), axis=0)
     return np.where(s < 1, below, above)
+
+
+def _single(noise: float) -> Callable[[], Terms]:
+    return lambda: (np.array([noise]), np.ones(1))
+
+
+def _tanh() -> Terms:
+    s, weights = kolmogorov_rule()
+    return s**2, weights
+
+
+def _silu() -> Terms:
+    s, weights = kolmogorov_rule()
+    return 4 * s**2, weights
+
+
+MIXTURES: dict[str, Mixture] = {
+    "silu": Mixture("ramp", _silu),
+    "relu": Mixture("ramp", _single(0.0)),
+    "erf": Mixture("sign", _single(0.5)),
+    "gelu": Mixture("ramp", _single(1.0)),
+    "tanh": Mixture("sign", _tanh),
+}
+"""By the names of `rndlib.activations.ACTIVATIONS`."""

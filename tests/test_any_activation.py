@@ -1,0 +1,99 @@
+"""Activations that are one function: kernels by quadrature, slopes by differentiation, and what is refused."""
+
+import pickle
+
+import numpy as np
+import pytest
+import quadrature
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rndlib import MLP, RND, GradientFlow, initial, kernels
+from rndlib.activations import ACTIVATIONS, NUMPY, Activation
+from rndlib.theory.mixtures import MIXTURES
+
+# By quadrature, against what is in closed form: `ACCURACY` in each of three steps, with room for layers. relu as there.
+AGREE = 1e-9
+X = np.random.default_rng(0).normal(size=(7, 3))
+
+
+def mish(u, xp):
+    return u * xp.tanh(xp.logaddexp(u, 0.0))
+
+
+MISH = Activation("mish", mish)
+
+
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(st.sampled_from(sorted(MIXTURES)), st.integers(0, 2**32 - 1), st.floats(0.3, 1.2), st.integers(2, 3))
+def test_quadrature_and_closed_forms_are_one(name, seed, sigma_w, depth):
+    net = MLP(2, depth=depth, activation=name, sigma_w=sigma_w)
+    other = MLP(2, depth=depth, activation=Activation("other", ACTIVATIONS[name].function), sigma_w=sigma_w)
+    points = np.random.default_rng(seed).normal(size=(10, 2))
+    for X2 in (None, points[:4]):
+        closed, found = kernels.kernel(net, points, X2), kernels.kernel(other, points, X2)
+        atol = 1e-7 if name == "relu" else AGREE  # relu at repeated points
+        np.testing.assert_allclose(found.nngp, closed.nngp, rtol=0, atol=atol * closed.nngp.max())
+        np.testing.assert_allclose(found.ntk, closed.ntk, rtol=0, atol=atol * closed.ntk.max())
+
+
+@pytest.mark.parametrize("name", ["softplus", "elu", "leaky_relu", "sin"])
+def test_others_against_quadrature_by_other_code(name, monkeypatch):
+    phi = ACTIVATIONS[name]
+    monkeypatch.setitem(quadrature.FUNCTIONS, name, lambda u: phi(u, NUMPY))
+    monkeypatch.setitem(quadrature.DERIVATIVES, name, lambda u: phi.value_and_slope(u)[1])
+    net = MLP(3, depth=3, activation=name, sigma_w=1.2)
+    k, reference = kernels.kernel(net, X, X[:3]), quadrature.kernel(net, X, X[:3], 96)
+    for part, expected in zip((k.nngp, k.ntk, k.body), reference, strict=True):
+        off = np.ones(part.shape, bool) if name != "leaky_relu" else ~np.eye(7, 3, dtype=bool)
+        np.testing.assert_allclose(part[off], expected[off], rtol=0, atol=AGREE * expected.max())
+    alone = kernels.kernel(net, X)
+    np.testing.assert_array_equal(alone.ntk, alone.ntk.T)
+    np.testing.assert_array_equal(alone.ntk.diagonal(), kernels.diagonal(net, X).ntk)
+    assert np.linalg.eigvalsh(alone.ntk)[0] >= -7 * AGREE * alone.ntk.max()
+
+
+def test_the_kernel_is_that_of_networks():
+    net = MLP(3, width=512, activation=MISH)
+    drawn = initial.functions(net, X, bodies=4000)[:, 0]
+    expected = kernels.kernel(net, X).nngp
+    # Four standard errors of the largest product of Gaussians, and 10 / width.
+    assert np.abs(drawn.T @ drawn / 4000 - expected).max() < (4 * np.sqrt(2 / 4000) + 10 / 512) * expected.max()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("activation", [MISH, "elu"])
+@pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")
+def test_both_backends_train_it_alike(activation):
+    net = MLP(3, width=16, activation=activation)
+    assert pickle.loads(pickle.dumps(net)) == net
+    assert hash(pickle.loads(pickle.dumps(net))) == hash(net)
+    jax, torch = (
+        RND(net, 2, solver=GradientFlow(time=2.0, rtol=1e-3), backend=b).fit(X[:4]).errors(X) for b in ("jax", "torch")
+    )
+    np.testing.assert_allclose(torch, jax, rtol=1e-5, atol=1e-6)
+
+
+def test_a_registered_one_is_stored_by_name():
+    assert MLP(3, activation=ACTIVATIONS["tanh"]) == MLP(3, activation="tanh")
+    assert MLP(3, activation=MISH).phi is MISH
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda u, xp: xp.arcsinh(u), "no xp.arcsinh; there are abs, cos"),
+        (lambda u: u, "takes 1 positional argument"),
+        (lambda u, xp: u.sum(), r"maps an array of shape \(2, 17\) to"),
+        (lambda u, xp: 0 * u + np.nan, "is not finite"),
+    ],
+)
+def test_bad_functions(function, message):
+    with pytest.raises(ValueError, match=message):
+        Activation("bad", function)
+
+
+def test_a_kink_away_from_zero_is_refused():
+    capped = Activation("capped", lambda u, xp: xp.minimum(u, 1.0))
+    with pytest.raises(ValueError, match=r"activation 'capped': its kernel at variances up to .* smooth but at 0"):
+        kernels.kernel(MLP(3, activation=capped), X)
