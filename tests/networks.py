@@ -34,7 +34,7 @@ def forward(net: MLP, params, X):
     x = X
     for layer, (w, b) in enumerate(params, start=1):
         z = net.sigma_b * b + net.sigma_w / sqrt(w.shape[1]) * x @ w.T
-        x = z if layer == net.depth else PHI[net.activation](z)
+        x = z if layer == net.depth else PHI[str(net.activation)](z)
     return x
 
 

@@ -256,7 +256,7 @@ def test_without_notebooks_the_message_says_where_they_were_looked_for(tmp_path,
     from rndlib.running import notebooks
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(notebooks, "__file__", str(tmp_path / "site-packages" / "rndlib" / "notebooks.py"))
+    monkeypatch.setattr(notebooks, "__file__", str(tmp_path / "site-packages" / "rndlib" / "running" / "notebooks.py"))
     with pytest.raises(notebooks.UsageError, match=r"no notebooks in .*notebooks or .*site-packages.*checkout"):
         notebooks.folder()
 

@@ -144,7 +144,7 @@ def test_a_kernel_that_does_not_answer():
 
 def test_no_notebooks(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(notebooks, "__file__", str(tmp_path / "rndlib" / "notebooks.py"))
+    monkeypatch.setattr(notebooks, "__file__", str(tmp_path / "rndlib" / "running" / "notebooks.py"))
     assert doctor.books().status == MISSING
     assert doctor.books().remedy == "call rndlib in a checkout of the project"
 

@@ -213,7 +213,7 @@ def test_a_wheel_installs_into_an_empty_environment(tmp_path):
     subprocess.run([python, "-m", "pip", "check"], check=True, capture_output=True)
     use = """
 import numpy as np, rndlib, sys
-k = rndlib.theory.kernels.kernel(rndlib.MLP(in_dim=2), np.eye(2))
+k = rndlib.kernels.kernel(rndlib.MLP(in_dim=2), np.eye(2))
 assert "site-packages" in rndlib.__file__ and np.isfinite(k.ntk).all() and "jax" not in sys.modules
 """
     subprocess.run([python, "-c", use], check=True, cwd=tmp_path)

@@ -76,12 +76,13 @@ def network(net: MLP, outputs: int, depth: int | None = None) -> nn.Sequential:
     ------
     ValueError: PyTorch has no module for the activation.
     """
-    if net.activation not in ACTIVATIONS:
-        raise ValueError(f"activation = {net.activation!r}: PyTorch has a module for {', '.join(ACTIVATIONS)}")
+    name = net.activation
+    if not isinstance(name, str) or name not in ACTIVATIONS:
+        raise ValueError(f"activation = {name!r}: PyTorch has a module for {', '.join(ACTIVATIONS)}")
     sizes = [net.in_dim, *[net.width] * ((net.depth if depth is None else depth) - 1)]
     layers: list[nn.Module] = []
     for fan_in, fan_out in pairwise(sizes):
-        layers += [nn.Linear(fan_in, fan_out), ACTIVATIONS[net.activation]()]
+        layers += [nn.Linear(fan_in, fan_out), ACTIVATIONS[name]()]
     return nn.Sequential(*layers, nn.Linear(sizes[-1], outputs)).double()
 
 
