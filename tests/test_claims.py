@@ -3,13 +3,14 @@
 import json
 import subprocess
 import sys
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from math import inf, nan
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from rndlib import output
+from rndlib import laws, output
 from rndlib.evidence.claims import CLAIMS, NO_CLAIMS, Finding
 from rndlib.evidence.ledger import FILE, Ledger, Verdict, holds, read, table
 
@@ -79,7 +80,7 @@ def test_the_tolerance_itself_passes():
 def test_a_verdict_carries_its_declaration():
     verdict, claim = Ledger().record("E3", BELOW, ABOVE), CLAIMS["E3"]
     for field in fields(claim):
-        if field.name != "why":
+        if field.name not in ("why", "check"):  # how it is judged is looked up where it is declared
             assert getattr(verdict, field.name) == getattr(claim, field.name)
     assert (verdict.value, verdict.interval, verdict.control_value) == (0.1, (0.04, 0.1), 0.9)
 
@@ -192,3 +193,48 @@ def test_the_readme_shows_the_claims_as_declared():
     from rndlib.running.reports import declared
 
     assert declared() in (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_claim_names_the_function_that_checks_it():
+    from rndlib.evidence import statistics
+
+    for claim in CLAIMS.values():
+        assert callable(getattr(statistics, claim.check)), claim.id
+
+
+@pytest.mark.parametrize("which", ["finding", "control"])
+def test_a_number_of_another_check_is_refused(which):
+    numbers = {"finding": Finding(0.1, check="joint_law"), "control": Finding(9.0, check="joint_law")}
+    Ledger().record("E1", **numbers)
+    numbers[which] = replace(numbers[which], check="energy")
+    with pytest.raises(ValueError, match="E1: judged by energy, and declared to be by joint_law"):
+        Ledger().record("E1", **numbers)
+
+
+def test_statistics_say_who_they_are():
+    """Of simple samples, every check that a claim names stamps its own name on what it finds."""
+    from rndlib.evidence import statistics as s
+
+    draws = np.random.default_rng(0)
+    x, eye, widths = draws.standard_normal((40, 2)), np.eye(2), [16, 64, 256]
+    errors = draws.standard_normal((2, 40, 2))
+    found = {
+        "joint_law": s.joint_law(x, np.zeros(2), eye),
+        "excess_kurtosis": s.excess_kurtosis(x, eye),
+        "typical": s.typical(np.abs(x[:, 0])),
+        "slope": s.slope(widths, np.abs(draws.standard_normal((5, 3)))),
+        "rate": s.rate(widths, np.abs(draws.standard_normal((5, 3))), -0.5),
+        "over_points": s.over_points(x, x[::-1]).finding,
+        "over_times": s.over_times(errors, errors[:, ::-1], np.ones((2, 2))).finding,
+        "dependence": s.dependence(draws.standard_normal((20, 2, 2)), eye),
+        "distance_to_law": s.distance_to_law(x**2, laws.mean_square(np.ones(2), 1)),
+        "distance_between": s.distance_between(x**2, x[::-1] ** 2, laws.mean_square(np.ones(2), 1)),
+        "field_covariance": s.field_covariance(x**2, eye + 0.5, 1),
+        "energy": s.energy(x, np.zeros(2), eye, 2 * eye),
+        "dependence_of_samples": s.dependence_of_samples(draws.standard_normal((20, 2, 2)), eye, 2),
+        "repeats": s.repeats(draws.standard_normal((3, 4, 2))[0]),
+        "above_floor": s.above_floor(1.0, 1.0, np.linspace(0.5, 2, 100)),
+        "agreement": s.agreement(draws.chisquare(9, (4, 30)), draws.chisquare(9, (4, 30))),
+    }
+    assert set(found) == {claim.check for claim in CLAIMS.values()}
+    assert {name: finding.check for name, finding in found.items()} == {name: name for name in found}

@@ -136,13 +136,17 @@ class Ledger:
 
         Raises
         ------
-        ValueError: no such claim, the claim is on record already, or a number is not finite.
+        ValueError: no such claim, a number comes from another check than the claim declares, the claim is on record
+            already, or a number is not finite.
         """
         if claim_id not in CLAIMS:
             raise ValueError(
                 f"claim_id = {claim_id!r}: declare it in rndlib.evidence.claims, or use one of {', '.join(CLAIMS)}"
             )
         claim = CLAIMS[claim_id]
+        for number in (finding, control):
+            if number.check not in (None, claim.check):
+                raise ValueError(f"{claim_id}: judged by {number.check}, and declared to be by {claim.check}: use that")
         verdict = Verdict(
             id=claim.id,
             statement=claim.statement,

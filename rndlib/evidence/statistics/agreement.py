@@ -58,4 +58,4 @@ def agreement(ensemble: ArrayLike, rnd: ArrayLike, confidence: float = 0.95) -> 
     low, high = map(exp, t_interval(np.array([log(slope) for slope, _ in pairs]), confidence))
     # A correlation of one to rounding has no finite z.
     z = np.array([atanh(min(correlation, 1 - 1e-12)) for _, correlation in pairs])
-    return Finding(max(high - 1, 1 - low, 1 - tanh(t_interval(z, confidence)[0])), (low, high))
+    return Finding(max(high - 1, 1 - low, 1 - tanh(t_interval(z, confidence)[0])), (low, high), "agreement")

@@ -66,7 +66,7 @@ def dependence(errors: ArrayLike, cov: ArrayLike, likeness: Likeness = "distance
     square = float(across.sum() / within.sum())
     reach = float(stats.norm.ppf(confidence)) * error_over_pairs(across - square * within) / float(within.mean())
     low, high = (sqrt(max(end, 0)) for end in (square - reach, square + reach))
-    return Finding(high, (low, high))
+    return Finding(high, (low, high), "dependence")
 
 
 def mixed(

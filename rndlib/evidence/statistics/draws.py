@@ -64,13 +64,13 @@ def dependence_of_samples(samples: ArrayLike, cov: ArrayLike, heads: int, confid
     heads = checks.whole("heads", heads, 2)
     found = dependence(samples, cov, "distance", confidence)
     low, high = found.interval or (0.0, found.value)
-    return Finding(heads * found.value, (heads * low, heads * high))
+    return Finding(heads * found.value, (heads * low, heads * high), "dependence_of_samples")
 
 
 def repeats(samples: ArrayLike) -> Finding:
     """How many of the samples `(points, draws)`, one a column, repeat an earlier one."""
     samples = checks.array("samples", samples, None, None)
-    return Finding(float(samples.shape[1] - len(np.unique(samples, axis=1).T)))
+    return Finding(float(samples.shape[1] - len(np.unique(samples, axis=1).T)), check="repeats")
 
 
 def expected_repeats(heads: int, draws: int) -> float:

@@ -71,7 +71,7 @@ def energy(samples: ArrayLike, mean: ArrayLike, cov: ArrayLike, wrong: ArrayLike
     np.fill_diagonal(k, 0)
     reach = float(stats.norm.ppf(confidence)) * error_over_pairs(k)
     low, high = (sqrt(max(end, 0) / unit) for end in (square - reach, square + reach))
-    return Finding(high, (low, high))
+    return Finding(high, (low, high), "energy")
 
 
 def gaussian_energy(cov: ArrayLike, other: ArrayLike) -> float:

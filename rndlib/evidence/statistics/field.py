@@ -36,7 +36,7 @@ def field_covariance(values: ArrayLike, cov: ArrayLike, dof: int, confidence: fl
     law, products = _pairs(values, cov, dof)
     ends = squared_length(products - law, checks.fraction("confidence", confidence))
     low, high = (sqrt(max(end, 0) / float(law @ law)) for end in ends)
-    return Finding(high, (low, high))
+    return Finding(high, (low, high), "field_covariance")
 
 
 def covariance_pairs(

@@ -50,7 +50,7 @@ def joint_law(samples: ArrayLike, mean: ArrayLike, cov: ArrayLike, confidence: f
 
     phi = _deviations(white)
     low, high = (sqrt(max(end, 0) / points) for end in squared_length(phi, confidence))
-    return Finding(high, (low, high))
+    return Finding(high, (low, high), "joint_law")
 
 
 def _deviations(white: np.ndarray) -> np.ndarray:

@@ -40,4 +40,4 @@ def excess_kurtosis(samples: ArrayLike, cov: ArrayLike, confidence: float = 0.95
     squares = squared_lengths(samples, cov)
     points = len(np.atleast_2d(cov))
     low, high = t_interval(squares**2 / (points * (points + 2)) - 1, checks.fraction("confidence", confidence))
-    return Finding(max(high, -low), (low, high))
+    return Finding(max(high, -low), (low, high), "excess_kurtosis")

@@ -41,7 +41,7 @@ def distance_to_law(values: ArrayLike, law: Any, confidence: float = 0.95) -> Fi
     ValueError: values that are not a matrix of finite numbers, fewer than two bodies, or a law of another number of
         points.
     """
-    return _length(_below(values, law) - _LEVELS[:, None], confidence)
+    return _length("distance_to_law", _below(values, law) - _LEVELS[:, None], confidence)
 
 
 def distance_between(first: ArrayLike, second: ArrayLike, law: Any, confidence: float = 0.95) -> Finding:
@@ -60,7 +60,7 @@ def distance_between(first: ArrayLike, second: ArrayLike, law: Any, confidence: 
     first = checks.array("first", first, None, None)
     second = checks.array("second", second, *first.shape)
     # Of two independent samples of one size, the rows make independent pairs in whatever order they come.
-    return _length(_below(first, law) - _below(second, law), confidence)
+    return _length("distance_between", _below(first, law) - _below(second, law), confidence)
 
 
 def _below(values: ArrayLike, law: Any) -> Float[np.ndarray, "bodies levels points"]:
@@ -69,10 +69,10 @@ def _below(values: ArrayLike, law: Any) -> Float[np.ndarray, "bodies levels poin
     return (values[:, None, :] <= quantiles).astype(float)
 
 
-def _length(phi: Float[np.ndarray, "bodies levels points"], confidence: float) -> Finding:
+def _length(check: str, phi: Float[np.ndarray, "bodies levels points"], confidence: float) -> Finding:
     bodies, levels, points = phi.shape
     if bodies < 2:
         raise ValueError(f"values has {bodies} body: give at least two")
     ends = squared_length(phi.reshape(bodies, -1), checks.fraction("confidence", confidence))
     low, high = (sqrt(max(end, 0) / (levels * points)) for end in ends)
-    return Finding(high, (low, high))
+    return Finding(high, (low, high), check)

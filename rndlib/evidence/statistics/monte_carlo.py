@@ -111,7 +111,7 @@ def above_floor(difference: float, floor: float, draws: ArrayLike, confidence: f
     confidence = checks.fraction("confidence", confidence)
     ratio = checks.non_negative("difference", difference) / checks.positive("floor", floor)
     top, bottom = np.quantile(checks.array("draws", draws, None), [confidence, 1 - confidence])
-    return Finding(ratio / float(bottom), (ratio / float(top), ratio / float(bottom)))
+    return Finding(ratio / float(bottom), (ratio / float(top), ratio / float(bottom)), "above_floor")
 
 
 def _wishart_factor(rng: np.random.Generator, size: int, dof: int) -> np.ndarray:

@@ -26,12 +26,13 @@ class LogRatio:
     estimate: Float[np.ndarray, " places"]
     low: Float[np.ndarray, " places"]
     high: Float[np.ndarray, " places"]
+    check: str = "over_points"
 
     @property
     def finding(self) -> Finding:
         """The band's outermost end in either direction, which holds against a margin for all places at once."""
         low, high = float(self.low.min()), float(self.high.max())
-        return Finding(max(-low, high), (low, high))
+        return Finding(max(-low, high), (low, high), self.check)
 
 
 def over_points(
@@ -66,7 +67,7 @@ def over_points(
     # By Cholesky, whose factor is unique, so that every machine draws the same; the ridge is far below the noise.
     ridge = 1e-9 * np.diag(cov.diagonal())
     draws = np.random.default_rng(seed).multivariate_normal(np.zeros(len(cov)), cov + ridge, 4000, method="cholesky")
-    return _band(rnd, ensemble, error * float(np.quantile(np.abs(draws / error).max(axis=1), 1 - tail)))
+    return _band("over_points", rnd, ensemble, error * float(np.quantile(np.abs(draws / error).max(axis=1), 1 - tail)))
 
 
 def over_times(errors: ArrayLike, functions: ArrayLike, variance: ArrayLike, confidence: float = 0.95) -> LogRatio:
@@ -95,7 +96,7 @@ def over_times(errors: ArrayLike, functions: ArrayLike, variance: ArrayLike, con
     rnd = np.stack([(squares / var).mean(axis=1) for (squares, _), var in zip(per_time, variance, strict=True)], 1)
     ensemble = np.stack([(squares / var).mean(axis=1) for (_, squares), var in zip(per_time, variance, strict=True)], 1)
     error = np.sqrt(sum((s.std(axis=0, ddof=1) / s.mean(axis=0)) ** 2 / len(s) for s in (rnd, ensemble)))
-    return _band(rnd, ensemble, error * float(stats.norm.ppf(1 - tail / 2 / times)))
+    return _band("over_times", rnd, ensemble, error * float(stats.norm.ppf(1 - tail / 2 / times)))
 
 
 def _squares(errors: np.ndarray, functions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -111,6 +112,6 @@ def _squares(errors: np.ndarray, functions: np.ndarray) -> tuple[np.ndarray, np.
     return rnd, ensemble
 
 
-def _band(rnd: np.ndarray, ensemble: np.ndarray, half_width: np.ndarray) -> LogRatio:
+def _band(check: str, rnd: np.ndarray, ensemble: np.ndarray, half_width: np.ndarray) -> LogRatio:
     estimate = np.log(rnd.mean(axis=0) / ensemble.mean(axis=0))
-    return LogRatio(estimate, estimate - half_width, estimate + half_width)
+    return LogRatio(estimate, estimate - half_width, estimate + half_width, check)

@@ -46,7 +46,7 @@ def typical(errors: ArrayLike, confidence: float = 0.95) -> Finding:
     if errors.min() <= 0:
         raise ValueError("errors must be positive: their logarithms are averaged")
     low, high = map(exp, t_interval(np.log(errors), checks.fraction("confidence", confidence)))
-    return Finding(high, (low, high))
+    return Finding(high, (low, high), "typical")
 
 
 def _like(name: str, values: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:

@@ -22,7 +22,7 @@ def slope(widths: ArrayLike, differences: ArrayLike, confidence: float = 0.95) -
     ValueError: shapes disagree, fewer than two seeds or widths, or a number that is not positive.
     """
     low, high = _slope_interval(widths, differences, confidence)
-    return Finding(high, (low, high))
+    return Finding(high, (low, high), "slope")
 
 
 def rate(widths: ArrayLike, differences: ArrayLike, expected: float, confidence: float = 0.95) -> Finding:
@@ -32,7 +32,7 @@ def rate(widths: ArrayLike, differences: ArrayLike, expected: float, confidence:
     """
     low, high = _slope_interval(widths, differences, confidence)
     expected = checks.real("expected", expected)
-    return Finding(max(high - expected, expected - low), (low, high))
+    return Finding(max(high - expected, expected - low), (low, high), "rate")
 
 
 def _slope_interval(widths: ArrayLike, differences: ArrayLike, confidence: float) -> tuple[float, float]:
