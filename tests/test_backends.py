@@ -19,7 +19,6 @@ from rndlib import (
 )
 from rndlib.activations import ACTIVATIONS
 from rndlib.training import backends as available
-from rndlib.training.backends.torch import CHUNK_BYTES
 from rndlib.training.flow import integration
 from rndlib.training.flow.exponential import DENSE_LIMIT
 from rndlib.training.weights import Role, draw, draw_directions
@@ -84,6 +83,8 @@ def test_float32_is_float32(backend):
 
 def test_many_points_and_bodies_are_evaluated_in_parts(backend):
     """More of both than are evaluated at once, and neither a multiple of it."""
+    from rndlib.training.backends.torch import CHUNK_BYTES
+
     net = MLP(3, width=1024, depth=2)
     points, params = np.random.default_rng(0).normal(size=(301, 3)), draw(net, 3, 0, Role.MEMBER, range(5))
     assert 8 * net.width * len(points) > 2 * CHUNK_BYTES
