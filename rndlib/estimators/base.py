@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from rndlib import checks
 from rndlib.estimators import columns
-from rndlib.estimators.protocol import Parameterised
-from rndlib.estimators.unfitted import not_fitted
+from rndlib.estimators.protocol import Parameterised, not_fitted
 from rndlib.network import MLP
 from rndlib.training import backends
 from rndlib.training.problem import Targets, Task, Trained

@@ -9,9 +9,8 @@ from numpy.typing import ArrayLike
 from rndlib import checks
 from rndlib.blocks import blockwise
 from rndlib.estimators.base import Functions, Network, Prediction, Variances
-from rndlib.estimators.protocol import Regressor
+from rndlib.estimators.protocol import Regressor, not_fitted
 from rndlib.estimators.rnd import Distillation
-from rndlib.estimators.unfitted import not_fitted
 from rndlib.theory.crowding import points_that_count, warn_if_narrow
 from rndlib.training import backends
 from rndlib.training.problem import Trained

@@ -6,6 +6,7 @@ and searches can make others like it; what only scikit-learn asks for imports it
 """
 
 import inspect
+import sys
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rndlib import checks
+from rndlib.estimators.unfitted import NotFittedError
 
 Model = TypeVar("Model", bound="Parameterised")
 
@@ -145,3 +147,12 @@ def _nested(params: dict[str, Any]) -> dict[str, Any]:
 
 def _same(value: Any, default: Any) -> bool:
     return value is default or (type(value) is type(default) and bool(np.all(value == default)))
+
+
+def not_fitted(message: str) -> NotFittedError:
+    """The error to raise: one that scikit-learn's `except NotFittedError` catches, if anything has imported it."""
+    if "sklearn" not in sys.modules:
+        return NotFittedError(message)
+    from rndlib.estimators.unfitted_sklearn import NotFittedError as Both
+
+    return Both(message)

@@ -1,7 +1,5 @@
 """The error of an estimator that was not trained, also for those who expect scikit-learn's."""
 
-import sys
-
 
 class NotFittedError(RuntimeError):
     """A method that needs training was called before `fit`. Where scikit-learn is in use, its error of this name too.
@@ -14,12 +12,3 @@ class NotFittedError(RuntimeError):
     ...     print(error)
     this RND is not trained yet: call fit first
     """
-
-
-def not_fitted(message: str) -> NotFittedError:
-    """The error to raise: one that scikit-learn's `except NotFittedError` catches, if anything has imported it."""
-    if "sklearn" not in sys.modules:
-        return NotFittedError(message)
-    from rndlib.estimators.unfitted_sklearn import NotFittedError as Both
-
-    return Both(message)
