@@ -1,0 +1,34 @@
+"""An estimate with its interval: the one type that statistics, scores and measured costs share."""
+
+from typing import NamedTuple
+
+
+class Estimate(NamedTuple):
+    """A number with the ends of its interval, which the function that returns it names; in JSON a list of the three.
+
+    >>> from rndlib.evidence.estimate import Estimate
+    >>> value, low, high = Estimate(0.5, low=0.25, high=1.0)
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def rounded(self, digits: int = 2) -> str:
+        """The estimate with its interval in brackets, for a table.
+
+        >>> from rndlib.evidence.estimate import Estimate
+        >>> Estimate(0.5, -0.001, 1.26).rounded()
+        '0.50 [0.00, 1.26]'
+        """
+        value, low, high = (f"{round(number, digits) + 0.0:.{digits}f}" for number in self)
+        return f"{value} [{low}, {high}]"
+
+    def within(self, low: float, high: float) -> "Estimate":
+        """The part of the interval that lies between two bounds of the quantity itself; the coverage is the same.
+
+        >>> from rndlib.evidence.estimate import Estimate
+        >>> Estimate(0.97, 0.92, 1.02).within(0, 1)
+        Estimate(value=0.97, low=0.92, high=1)
+        """
+        return Estimate(self.value, max(self.low, low), min(self.high, high))
