@@ -597,7 +597,7 @@ from rndlib.training.backends.jax.precision import in_float64
 stax = None
 if degrees:
     try:
-        with quiet():  # it imports TensorFlow, which talks
+        with quiet():  # it imports TensorFlow, which prints
             import jax
             from neural_tangents import predict, stax
     except ImportError as error:
@@ -617,7 +617,7 @@ def tower(at, nonlinearity):
 @in_float64
 def deviations(at, nonlinearity, time):
     """Largest deviations from neural-tangents of the NNGP kernel, NTK, and the law's mean and covariance, relative."""
-    with quiet():  # it warns of its quadrature, which is what is looked at here
+    with quiet():  # it warns about its quadrature, which this section measures
         kernel_fn = tower(at, nonlinearity())
         theirs = kernel_fn(X, points, ("nngp", "ntk"))
         predicted = predict.gradient_descent_mse_ensemble(kernel_fn, X, y[:, None], learning_rate=1.0, diag_reg=0.0)

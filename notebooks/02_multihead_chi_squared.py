@@ -72,7 +72,7 @@ overlap: float = 0.5  # part of its output row that the control's head shares wi
 narrow: int = 64  # width of a narrow body
 crowd: list[int] = [4, 16, 64]  # numbers of heads on it, in ascending order; the last is a multiple of the others
 models: int = 20  # models of that many heads in all
-wider: int = 128  # width of a wider body, with as many heads for its width as the second of the crowd
+wider: int = 128  # width of a wider body, with the heads per hidden unit of the second crowd
 wider_bodies: int = 64  # bodies of that kind
 n_trains: list[int] = [5, 15]  # other numbers of training points, on the wider body
 depths: list[int] = [3]  # other depths, on the wider body
@@ -291,7 +291,7 @@ import warnings
 from rndlib.evidence.statistics import level, spread
 from rndlib.theory.crowding import CROWDING, HeadsWarning
 
-warnings.simplefilter("ignore", HeadsWarning)  # crowded bodies are what this part looks at
+warnings.simplefilter("ignore", HeadsWarning)  # this part is about crowded bodies
 
 
 def crowded(n, k, count, n_train=n_train, depth=depth, time=inf):
