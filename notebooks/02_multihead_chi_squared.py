@@ -358,8 +358,6 @@ print(aligned(["bodies", "heads on each", "rule", "found", "low", "high"], rows)
 # chi-squared laws look alike, and a crowded body changes the variance much more than one degree of freedom does.
 # `heads` must be at least 2 here, since the control needs at least one degree of freedom. Ensembles need more width
 # than RND to reach their law (notebook 01), so the networks here are wide. The labels $y$ matter only to the ensembles.
-# How much room do the tolerances leave? At the smaller sizes of the profile `calibrate`, the values of 30 seeds were at
-# least four of their standard deviations below the tolerances, and those of the controls at least eight above.
 #
 # ## Ledger
 

@@ -487,12 +487,10 @@ figures.save(fig_crowded, "fig_crowded")
 # ## Limits
 #
 # This is one data set, one pair of scales and one architecture; all are parameters. The verdicts are about margins,
-# since no finite width is exactly at its limit. How much room do the tolerances leave? At the smaller sizes of the
-# profile `calibrate`, over 20 seeds, each value was at least 3.8 of its standard deviations below its tolerance, and
-# each control at least 6.5 above it. The posterior is that of an infinitely wide network, with a kernel that is fixed
-# before any label is seen. No check here says how good a model of the labels that is. The rule for heads was fitted at
-# convergence. At loads far above 1, networks leave the regime of the theorems, and neither the rule nor the law
-# describes them.
+# since no finite width is exactly at its limit. The posterior is that of an infinitely wide network, with a kernel that
+# is fixed before any label is seen. No check here says how good a model of the labels that is. The rule for heads was
+# fitted at convergence. At loads far above 1, networks leave the regime of the theorems, and neither the rule nor the
+# law describes them.
 #
 # ## Ledger
 

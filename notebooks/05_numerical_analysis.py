@@ -110,9 +110,9 @@ ledger = Ledger()
 # relative error of 2 %, and makes much less: compared with solutions twenty times as accurate, the variances differed
 # by at most 1.0 % (root mean square over test points) at any of these widths. The Monte-Carlo noise of a variance from
 # 512 heads is larger, $\sqrt{2/512} = 6\,\%$. A narrow body with 512 heads is expensive to solve to that accuracy, and
-# its departure from the law is far larger. There the solver may err by 20 %. This moved the variances by at most 2.5 %
-# on average over test points from $n = 256$ on, by up to 5 % at 64, and by 1 to 18 % at 32, depending on the seed; at
-# single points of width 32 it moved them by as much as they are.
+# its departure from the law is far larger. There the solver may err by 20 %. Averaged over test points, this moved the
+# variances by at most 2.5 % from $n = 256$ on, by up to 5 % at 64, and by 1 to 18 % at 32, depending on the seed; at
+# single points of width 32 by as much as they are.
 
 
 # %%
