@@ -8,6 +8,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
+from power import most
 from scipy import stats
 
 from rndlib.evidence import statistics
@@ -16,10 +17,6 @@ from rndlib.theory.laws import Gaussian
 
 # Standard RND errors have a third to a half of the posterior's variance in most directions of the toy problem.
 SCALES = np.array([0.3, 0.35, 0.4, 0.5])
-
-
-def _most(runs: int, rate: float = 0.01) -> int:
-    return int(stats.binom.ppf(1 - 1e-4, runs, rate))
 
 
 def _root(seed: int = 0) -> np.ndarray:
@@ -91,9 +88,9 @@ def test_energy_size_power_and_coverage():
         accepted += off.value <= tolerance
         low, high = off.interval or (0.0, 0.0)
         missed += not low <= 1 <= high
-    assert failed <= _most(100)
-    assert accepted <= _most(100)
-    assert missed <= _most(100, 0.15)
+    assert failed <= most(100)
+    assert accepted <= most(100)
+    assert missed <= most(100, 0.15)
 
 
 def test_energy_sees_what_two_moments_do_not():
@@ -152,7 +149,7 @@ def test_energy_test_size_and_power():
         p.append(statistics.energy_test(z, w, np.zeros(3), np.eye(3), permutations=99).pvalue)
         found = statistics.energy_test(0.4 * off, w, np.zeros(3), np.eye(3), permutations=99)
         rejected += found.pvalue <= 0.05
-    assert sum(value <= 0.1 for value in p) <= _most(100, 0.1)
+    assert sum(value <= 0.1 for value in p) <= most(100, 0.1)
     assert rejected >= 95
 
 
@@ -202,9 +199,9 @@ def test_dependence_of_samples_size_and_power(heads):
         accepted += off.value <= tolerance
         low, high = off.interval or (0.0, 0.0)
         missed += not low <= 1 <= high
-    assert failed <= _most(40)
-    assert accepted <= _most(40)
-    assert missed <= _most(40, 0.15)
+    assert failed <= most(40)
+    assert accepted <= most(40)
+    assert missed <= most(40, 0.15)
 
 
 def test_repeats_counts_columns():
