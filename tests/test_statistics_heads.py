@@ -100,19 +100,19 @@ def test_mixing_keeps_the_first_head_and_the_variances():
 
 
 def test_distance_is_that_of_cramer_and_von_mises():
-    """Without the correction for noise, it is SciPy's statistic over the number of bodies, but for the grid."""
+    """Without the correction for noise, it is SciPy's statistic over the number of bodies, up to the grid."""
     values = _squares(np.random.default_rng(4))[:, :1]
     law = laws.mean_square(COV.diagonal()[:1], HEADS)
     raw = float(stats.cramervonmises(values[:, 0], lambda v: law.cdf(v[:, None])[:, 0]).statistic) / BODIES
     below = (law.cdf(values) <= (np.arange(32) + 0.5) / 32).mean(axis=0)
     assert float(np.mean((below - (np.arange(32) + 0.5) / 32) ** 2)) == pytest.approx(raw, abs=0.2 / 32 / sqrt(BODIES))
-    # The unbiased square is less by what the law's noise adds on average, 1/6 over the number of bodies.
+    # The unbiased square is smaller by what the law's noise adds on average, 1/6 over the number of bodies.
     low, high = statistics.distance_to_law(values, law).interval or (0, 0)
     assert low**2 <= max(raw - 1 / 6 / BODIES, 0) + 2e-4
     assert high**2 >= raw - 1 / 6 / BODIES - 2e-4
 
 
-def test_the_law_passes_and_one_degree_of_freedom_less_does_not():
+def test_the_law_passes_and_one_degree_of_freedom_fewer_does_not():
     rng = np.random.default_rng(5)
     values = [_squares(rng) for _ in range(60)]
     judge("M2", [[statistics.distance_to_law(v, law).value for law in (LAW, WRONG)] for v in values])

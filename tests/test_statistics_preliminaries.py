@@ -64,7 +64,7 @@ def test_excess_kurtosis_bad_input(samples, cov, message):
 # Relative errors
 
 
-def test_relative_error_is_one_number_a_network():
+def test_relative_error_is_one_number_per_network():
     expected = RNG.standard_normal((3, 4))
     found = expected * np.array([1, 1.1, 0])[:, None, None]
     np.testing.assert_allclose(statistics.relative_error(found, expected), [0, 0.1, 1], atol=1e-15)

@@ -3,9 +3,9 @@
 The unit of replication is a network with its own seed. Heads of one body and test points of one network are
 dependent, and nothing here counts them as if they were not.
 
-`confidence` is that of each end of an interval, one-sided, unless a docstring says two-sided. A ValueError names the
-argument whose shape disagrees with the others, which has too few rows for an interval, or is not finite or, where that
-is needed, not positive (definite).
+`confidence` is that of each end of an interval, one-sided, unless a docstring says two-sided. All raise a ValueError
+that names the argument if shapes disagree, if a number is not finite or out of range, if there are too few networks for
+an interval, or if `cov` is not positive definite.
 """
 
 from rndlib.evidence.statistics.dependence import dependence as dependence

@@ -7,8 +7,8 @@ head 1, B_ij that in head 2, each centred over bodies,
 
 is the square of a correlation between the heads. It is that of their errors if likeness is the product w_i . w_j; that
 of the squares and products of their errors if it is (w_i . w_j)^2; and the squared distance correlation of Székely,
-Rizzo and Bakirov (2007) if it is -|w_i - w_j|. Only the last is zero for independent heads alone. The w are whitened
-errors, so every direction over the test points has the same weight.
+Rizzo and Bakirov (2007) if it is -|w_i - w_j|. Only the last is zero if and only if the heads are independent. The w
+are whitened errors, so every direction over the test points has the same weight.
 
 Corollary 4.3 draws a head i ~ U[1, K] for every sample. Two samples are then the same with probability 1/K, so both
 their correlation and their distance correlation are 1/K. Of S samples, S - K (1 - (1 - 1/K)^S) repeat another one on

@@ -1,7 +1,7 @@
-"""The law of 1/2 eps-bar^2 over bodies, and of an ensemble's variance over ensembles (claims M2, M2-pair and M3).
+"""The law of half the mean squared error of K heads, and of an ensemble's variance (claims M2, M2-pair and M3).
 
-Below, q(x) stands for either, and a body or an ensemble counts once, whatever the dependence among its test points.
-Distances are freed of sampling noise: they are unbiased in their square, so two equal laws are at 0 on average.
+Below, q(x) stands for either. The unit is a body or an ensemble, whatever the dependence among its test points. Squared
+distances are estimated without bias, so they are zero on average for two equal laws.
 """
 
 from math import sqrt
@@ -20,7 +20,7 @@ _LEVELS = (np.arange(32) + 0.5) / 32  # A grid twice as fine changes a distance 
 
 @check
 def distance_to_law(values: ArrayLike, law: Any, confidence: float = 0.95) -> Finding:
-    """RMS difference between the values' distribution function and the law's, over 32 levels and all test points.
+    """RMS difference between the CDF of q over bodies and the law's, over 32 levels and all test points.
 
     This is the distance of Cramér and von Mises. Between scaled chi-squared laws of equal means it is 0.10 for 1 and 2
     degrees of freedom, 0.05 for 2 and 3, and 0.016 for 7 and 8.
@@ -35,7 +35,7 @@ def distance_to_law(values: ArrayLike, law: Any, confidence: float = 0.95) -> Fi
 
 @check
 def distance_between(first: ArrayLike, second: ArrayLike, law: Any, confidence: float = 0.95) -> Finding:
-    """RMS difference between the distribution functions of two samples, over 32 levels and all test points.
+    """RMS difference between the CDFs of two samples of q, over 32 levels and all test points.
 
     Parameters
     ----------
