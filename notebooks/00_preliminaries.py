@@ -94,8 +94,8 @@ from rndlib.evidence.statistics import (
     rate,
     relative_error,
     slope,
-    squared_lengths,
     typical,
+    whitened,
 )
 from rndlib.evidence.tables import aligned
 from rndlib.theory.dynamics import gain
@@ -176,9 +176,8 @@ fig_p1 = figures.covariances(two, {f"networks, n = {wide}": np.cov(start.T), "co
 figures.save(fig_p1, "fig_p1")
 
 # %% tags=["figure"]
-fig_p1_gauss = figures.lengths(
-    {f"n = {wide}": squared_lengths(start, two)}, 2 * n_points, (f"control: n = {few}", squared_lengths(narrow, two))
-)
+lengths = [np.sum(whitened(at, origin, two) ** 2, axis=1) for at in (start, narrow)]
+fig_p1_gauss = figures.lengths({f"n = {wide}": lengths[0]}, 2 * n_points, (f"control: n = {few}", lengths[1]))
 figures.save(fig_p1_gauss, "fig_p1_gauss")
 
 # %% [markdown]

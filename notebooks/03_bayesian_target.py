@@ -88,7 +88,7 @@ from scipy.linalg import block_diag
 from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, GradientFlow, datasets, figures, kernels, laws
 from rndlib.evidence.controls import MisbuiltTarget, NoiseWithoutPull
 from rndlib.evidence.ledger import Ledger
-from rndlib.evidence.statistics import joint_law, over_bodies, over_points
+from rndlib.evidence.statistics import joint_law, level, over_points
 from rndlib.evidence.tables import aligned
 from rndlib.theory.crowding import TOLERATED, HeadsWarning, predicted_ratio
 from rndlib.training.weights import Role
@@ -420,7 +420,8 @@ def crowded(n, heads, directions):
             model = BayesianRND(at, heads, bodies, directions=directions, seed=seed, solver=solver).fit(X)
         drawn = model.errors(points)
     load = n_train * heads / at.hidden_parameters
-    return load, *over_bodies(drawn, posterior.var, heads), (drawn.T @ drawn / len(drawn))[:n_joint, :n_joint]
+    by_body = np.mean(drawn.reshape(-1, heads, n_points) ** 2, axis=1)
+    return load, *level(by_body, posterior.var), (drawn.T @ drawn / len(drawn))[:n_joint, :n_joint]
 
 
 shared = {(n, k): crowded(n, k, "shared") for n in crowd_widths for k in crowd_heads}

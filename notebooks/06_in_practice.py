@@ -66,10 +66,10 @@ from scipy.stats import norm
 
 from rndlib import MLP, BayesianRND, DeepEnsemble, GradientFlow, HeadsWarning, figures
 from rndlib.evidence.ledger import Ledger
-from rndlib.evidence.statistics.seeds import t_interval
+from rndlib.evidence.statistics import t_interval
 from rndlib.evidence.tables import aligned
 from rndlib.practice import choose, data, detectors, regressors, task, thompson
-from rndlib.practice.comparison import Interval, over_splits
+from rndlib.practice.comparison import over_splits
 
 warnings.simplefilter("ignore", HeadsWarning)  # The heads are many for the width; what that does is measured below.
 sizes = task.Sizes(heads=heads, members=members, rtol=rtol, epochs=epochs)
@@ -347,7 +347,7 @@ regrets = thompson.study(samplers, bandit, bandit_seeds, rounds, queries, seed=s
 
 def over_seeds(values):
     """The mean over independent seeds, with Student's interval."""
-    return Interval(float(values.mean()), *t_interval(values, 0.975))
+    return t_interval(values, 0.95, sides=2)
 
 
 rows = [
