@@ -67,11 +67,12 @@ import numpy as np
 from scipy.stats import norm
 
 from rndlib import MLP, BayesianRND, DeepEnsemble, GradientFlow, HeadsWarning, figures
+from rndlib.evidence.estimate import Estimate
 from rndlib.evidence.ledger import Ledger
 from rndlib.evidence.statistics.seeds import t_interval
 from rndlib.evidence.tables import aligned
 from rndlib.practice import choose, data, detectors, regressors, task, thompson
-from rndlib.practice.comparison import Interval, over_splits
+from rndlib.practice.comparison import over_splits
 
 warnings.simplefilter("ignore", HeadsWarning)  # The heads are many for the width; what that does is measured below.
 sizes = task.Sizes(heads=heads, members=members, rtol=rtol, epochs=epochs)
@@ -141,15 +142,17 @@ print(aligned(head, rows))
 # %% tags=["figure"]
 others = [name for name in scored if name != ours]
 differences = {
-    f"{score}, less that of {ours}": {name: over_patients(scored[name][score] - scored[ours][score]) for name in others}
+    f"{score} minus that of {ours}": {name: over_patients(scored[name][score] - scored[ours][score]) for name in others}
     for score in ("NLL", "CRPS")
 }
-figures.save(figures.intervals(differences, 0, "no difference; to the left the contender is better"), "fig_regression")
+apart = [name for name in others if any(not of[name].low <= 0 <= of[name].high for of in differences.values())]
+title = f"{len(apart)} of {len(others)} contenders differ from {ours} by more than chance in a score"
+line = {"no difference; to the left the contender is better": 0.0}
+figures.save(figures.intervals(differences, title, line), "fig_regression")
 
 # %%
 rows = [[name, *(of[name].rounded(3) for of in differences.values())] for name in others]
-print(aligned(["contender less Bayesian RND", "NLL", "CRPS"], rows))
-apart = [name for name in others if any(not of[name].low <= 0 <= of[name].high for of in differences.values())]
+print(aligned(["contender minus Bayesian RND", "NLL", "CRPS"], rows))
 print("differences whose interval leaves out 0:", ", ".join(apart) or "none")
 
 # %% [markdown]
@@ -172,7 +175,9 @@ panels = {
     name: (regression[name][0].found.mean, half * regression[name][0].found.std)
     for name in (ours, "exact NTK-GP", "BayesianRidge")
 }
-figures.save(figures.predictions(panels, labels[0]), "fig_predictions")
+covered = ", ".join(f"{100 * scored[name]['coverage'][0]:.0f} %" for name in panels)
+title = f"Intervals at 90 % hold {covered} of the labels"
+figures.save(figures.predictions(panels, labels[0], title), "fig_predictions")
 
 # %% [markdown]
 # The patients of the first split. A grey bar is a 90 % interval around the prediction; what was seen should be in nine
@@ -191,8 +196,16 @@ rows = [
 print(aligned(["contender", "seconds", "parameters"], rows))
 
 # %% tags=["figure"]
-costs = {name: (task.seconds(results), over_patients(scored[name]["NLL"])) for name, results in regression.items()}
-figures.save(figures.quality_against_seconds(costs, "NLL (nats), lower is better"), "fig_costs")
+score, cost = "NLL (nats), lower is better", "seconds to fit and predict"
+panels = {
+    score: {name: over_patients(of["NLL"]) for name, of in scored.items()},
+    cost: {name: Estimate(*[task.seconds(results)] * 3) for name, results in regression.items()},
+}
+nlls, times = ([at.value for at in of.values()] for of in panels.values())
+title = (
+    f"The NLLs are within {max(nlls) - min(nlls):.2f} nats; costs differ by a factor of {max(times) / min(times):.0f}"
+)
+figures.save(figures.intervals(panels, title, logarithmic=[cost]), "fig_costs")
 
 # %% [markdown]
 # **All predict nearly equally well. What differs is the cost, and there Bayesian RND loses.** No difference in NLL is
@@ -215,7 +228,8 @@ kinds = dict.fromkeys(shifts[0].outside, n_test_images)
 # %% tags=["figure"]
 first = {"trained on": shifts[0].X, **shifts[0].outside}
 shown = {name: found[:10] + shifts[0].centre for name, found in first.items()}
-figures.save(figures.images(shown), "fig_images")
+title = "Inside are the classes trained on; outside, other digits and patches of photographs"
+figures.save(figures.images(shown, title), "fig_images")
 
 # %% [markdown]
 # A contender gives each image a score that should be higher outside. The **AUROC** is the chance that an image from
@@ -264,7 +278,9 @@ print(aligned(["AUROC", *kinds], rows))
 
 # %% tags=["figure"]
 panels = {f"AUROC, {kind}": {name: area(of[kind]) for name, of in areas.items()} for kind in kinds}
-figures.save(figures.intervals(panels, 0.5, "guessing"), "fig_detection")
+best = {kind: max(areas, key=lambda name: areas[name][kind].mean()) for kind in kinds}
+title = "Highest AUROC on " + ", ".join(f"{kind}: {name} {areas[name][kind].mean():.2f}" for kind, name in best.items())
+figures.save(figures.intervals(panels, title, {"guessing": 0.5}), "fig_detection")
 
 # %% [markdown]
 # Again the difference to Bayesian RND on the same splits tells more. Above 0 the contender is better:
@@ -276,7 +292,7 @@ rows = [
     for name, of in areas.items()
     if name != ours
 ]
-print(aligned(["AUROC less that of Bayesian RND", *kinds], rows))
+print(aligned(["AUROC minus that of Bayesian RND", *kinds], rows))
 
 # %% [markdown]
 # **Where Bayesian RND loses, and why.** The exact posteriors and the nearest neighbour are better on the digits held
@@ -289,9 +305,13 @@ print(aligned(["AUROC less that of Bayesian RND", *kinds], rows))
 # %% tags=["figure"]
 counts = [2**power for power in range(heads.bit_length()) if 2**power <= heads]
 by_heads = [by_kind([detectors.of_first_heads(r.found, count) for r in detection[ours]]) for count in counts]
-found = {kind: [area(of[kind]) for of in by_heads] for kind in kinds}
-limits = {kind: areas["exact NTK-GP"][kind].mean() for kind in kinds}
-figures.save(figures.areas_against_heads(counts, found, limits), "fig_heads")
+found = {kind: tuple(np.array([area(of[kind]) for of in by_heads]).T) for kind in kinds}
+limits = {f"{kind}, exact": areas["exact NTK-GP"][kind].mean() for kind in kinds}
+ends = ", ".join(f"{found[kind][0][-1]:.2f} of {areas['exact NTK-GP'][kind].mean():.2f} on {kind}" for kind in kinds)
+title = f"With {counts[-1]} heads the AUROC comes to {ends}"
+figures.save(
+    figures.against_size(counts, found, "heads, $K$", "AUROC", title, levels=limits, yscale="linear"), "fig_heads"
+)
 
 # %% [markdown]
 # The costs, as before:
@@ -334,7 +354,7 @@ regrets = thompson.study(samplers, bandit, bandit_seeds, rounds, queries, seed=s
 
 def over_seeds(values):
     """The mean over independent seeds, with Student's interval."""
-    return Interval(float(values.mean()), *t_interval(values, 0.975))
+    return Estimate(float(values.mean()), *t_interval(values, 0.975))
 
 
 rows = [
@@ -343,7 +363,9 @@ rows = [
 print(aligned(["functions from", "regret, all queries", "regret of the best query"], rows))
 
 # %% tags=["figure"]
-figures.save(figures.regret_against_queries(regrets, unit="sd of the function"), "fig_regret")
+share = regrets[ours].sum(axis=1).mean() / regrets["control: at random"].sum(axis=1).mean()
+title = f"{ours} has {share:.2f} of the cumulative regret of chance"
+figures.save(figures.regret_against_queries(regrets, title, "sd of the function"), "fig_regret")
 
 # %% [markdown]
 # Seeds are independent here, so that the bands and intervals are Student's. Functions drawn from a posterior lead to
@@ -360,8 +382,7 @@ figures.save(figures.regret_against_queries(regrets, unit="sd of the function"),
 # %%
 def best_of(kind):
     """The contender of highest AUROC, and its AUROC."""
-    name = max(areas, key=lambda name: areas[name][kind].mean())
-    return f"{name} {areas[name][kind].mean():.2f}"
+    return f"{best[kind]} {areas[best[kind]][kind].mean():.2f}"
 
 
 def nll(name):

@@ -5,7 +5,6 @@ the unit is a split, and even splits are not independent: as many more of them a
 interval to nothing, while there is only one data set.
 """
 
-from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
@@ -13,44 +12,10 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from rndlib import checks
+from rndlib.evidence.estimate import Estimate
 
 
-@dataclass(frozen=True)
-class Interval:
-    """An estimate with the ends of its confidence interval.
-
-    >>> from rndlib.practice.comparison import Interval
-    >>> Interval(0.5, low=0.25, high=1.0)
-    Interval(estimate=0.5, low=0.25, high=1.0)
-    """
-
-    estimate: float
-    low: float
-    high: float
-
-    def rounded(self, digits: int = 2) -> str:
-        """For a table, with so many decimals.
-
-        >>> from rndlib.practice.comparison import Interval
-        >>> Interval(0.5, -0.001, 1.26).rounded()
-        '0.50 [0.00, 1.26]'
-        """
-        estimate, low, high = (
-            f"{round(number, digits) + 0.0:.{digits}f}" for number in (self.estimate, self.low, self.high)
-        )
-        return f"{estimate} [{low}, {high}]"
-
-    def within(self, low: float, high: float) -> "Interval":
-        """The part of the interval in which the quantity can lie at all; the coverage is the same.
-
-        >>> from rndlib.practice.comparison import Interval
-        >>> Interval(0.97, 0.92, 1.02).within(0, 1)
-        Interval(estimate=0.97, low=0.92, high=1)
-        """
-        return Interval(self.estimate, max(self.low, low), min(self.high, high))
-
-
-def over_splits(values: ArrayLike, n_train: int, n_test: int, confidence: float = 0.95) -> Interval:
+def over_splits(values: ArrayLike, n_train: int, n_test: int, confidence: float = 0.95) -> Estimate:
     """Mean of a score over random splits, with Nadeau and Bengio's (2003) corrected resampled t interval.
 
     The variance of a mean over J splits is taken to be `(1 / J + n_test / n_train) S^2` with S^2 the sample variance
@@ -69,7 +34,7 @@ def over_splits(values: ArrayLike, n_train: int, n_test: int, confidence: float 
 
     >>> from rndlib.practice import comparison
     >>> found = comparison.over_splits([1.0, 2.0, 3.0], n_train=80, n_test=20)
-    >>> round(found.low, 2), found.estimate, round(found.high, 2)
+    >>> round(found.low, 2), found.value, round(found.high, 2)
     (-1.29, 2.0, 5.29)
     """
     values = checks.array("values", values, None)
@@ -80,4 +45,4 @@ def over_splits(values: ArrayLike, n_train: int, n_test: int, confidence: float 
     quantile = float(stats.t.ppf((1 + checks.fraction("confidence", confidence)) / 2, splits - 1))
     half = quantile * sqrt(1 / splits + n_test / n_train) * float(values.std(ddof=1))
     mean = float(np.mean(values))
-    return Interval(mean, mean - half, mean + half)
+    return Estimate(mean, mean - half, mean + half)
