@@ -222,7 +222,7 @@ fig_m2 = figures.histograms(
     r"value over $\Sigma^f_{xx}$",
     r"Theorem 3.4: $\frac{1}{2}\bar\epsilon^2$ and the variance of $K + 1$ members are "
     r"$\Sigma^f_{xx}\,\chi^2(K) / K$",
-    (f"control: {heads - 1} for {heads}", unit[1]),
+    (rf"control: $\chi^2({heads - 1}) / {heads - 1}$", unit[1]),
 )
 figures.save(fig_m2, "fig_m2")
 

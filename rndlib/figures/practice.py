@@ -103,8 +103,8 @@ def regret_against_queries(regrets: Mapping[str, Float[np.ndarray, "seeds querie
                 ax.plot(queries, end, color=colour, linestyle=line, linewidth=0.5)
             ax.plot(queries, mean, color=colour, linestyle=line, marker=marker, markevery=every, label=label)
         ends.append((label, float(values.min(axis=1).mean()), colour))
-    axes[0].set(xlabel="queries", ylabel=f"cumulative regret ({unit})", title="all queries count")
-    axes[1].set(xlabel="queries", ylabel=f"smallest regret so far ({unit})", title="the best one counts")
+    axes[0].set(xlabel="queries", ylabel=f"cumulative regret\n({unit})", title="all queries count")
+    axes[1].set(xlabel="queries", ylabel=f"smallest regret so far\n({unit})", title="the best one counts")
     axes[0].set_ylim(bottom=0)
     # Over decades. An interval's lower end can be below 0, and is cut off there.
     means = np.concatenate([np.minimum.accumulate(values, axis=1).mean(axis=0) for values in regrets.values()])
