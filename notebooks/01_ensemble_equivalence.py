@@ -95,7 +95,7 @@ from rndlib import (
     laws,
 )
 from rndlib.evidence.ledger import Ledger
-from rndlib.evidence.statistics import LogRatio, joint_law, over_points, over_times
+from rndlib.evidence.statistics import joint_law, over_points, over_times
 from rndlib.evidence.tables import aligned
 
 data = datasets.toy(data_seed, n_train=n_train, n_test=n_points)
@@ -241,19 +241,22 @@ ledger
 
 # %% tags=["figure"]
 def for_labels(ratio, name):
-    """The places of a ratio that belong to one set of labels."""
+    """Test point, ratio, and the ends of its band, for one set of labels."""
     first = list(functions).index(name) * n_points
-    return LogRatio(*(part[first : first + n_points] for part in (ratio.estimate, ratio.low, ratio.high)))
+    ends = np.exp([ratio.estimate, ratio.low, ratio.high])[:, first : first + n_points]
+    return np.stack([np.arange(1, n_points + 1), *ends], axis=1)
 
 
-fig_e3 = figures.ratio_over_points(
-    {
-        "with the half, labels $y$": for_labels(half, "y"),
-        "with the half, labels $|x|$": for_labels(half, "norm"),
-        "control: without the half, as printed": for_labels(whole, "y"),
-    },
-    np.log(2) / 2,
+series = {
+    "with the half, labels $y$": for_labels(half, "y"),
+    "with the half, labels $|x|$": for_labels(half, "norm"),
+    "control: without the half, as printed": for_labels(whole, "y"),
+}
+fig_e3 = figures.ratios(
+    {"mean squared error / variance": figures.Ratios(series, (np.sqrt(1 / 2), np.sqrt(2)))},
+    "test point",
     r"Corollary 3.2 with the half: $\frac{1}{2}\,\mathbb{E}[\epsilon^2(x)] = \mathbb{V}[f(x)]$ for all $x$ and labels",
+    xscale="linear",
 )
 figures.save(fig_e3, "fig_e3")
 

@@ -327,10 +327,10 @@ spreads = {name: np.array([(k / n, *spread(q, var, k)) for k, n, q, var in rows]
 ends = [rows[:, 0] for rows in spreads.values()]
 loads = np.geomspace(np.concatenate(ends).min() / 1.5, np.concatenate(ends).max() * 1.5)
 rule = {f"rule of thumb, $1 + {CROWDING:g}\\,K / n$": (loads, 1 + CROWDING * loads)}
-fig_crowd = figures.ratio_against_load(
+fig_crowd = figures.ratios(
     {
-        "mean\n(over the law's)": figures.Loads(levels),
-        "variance over bodies\n(over the law's)": figures.Loads(spreads, rule),
+        "mean\n(over the law's)": figures.Ratios(levels),
+        "variance over bodies\n(over the law's)": figures.Ratios(spreads, rules=rule),
     },
     "heads on a body over its width, $K / n$",
     "Rule of thumb: many heads on one body keep the mean and widen its spread over bodies",

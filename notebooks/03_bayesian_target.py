@@ -314,10 +314,16 @@ _ = ledger.record("B4", ratio.finding, wrong.finding)
 ledger
 
 # %% tags=["figure"]
-fig_b4 = figures.ratio_over_points(
-    {"Bayesian ensemble": ratio, "control: standard ensemble": wrong},
-    np.log(2) / 2,
+places = np.arange(1, n_points + 1)
+series = {
+    name: np.stack([places, *np.exp([at.estimate, at.low, at.high])], axis=1)
+    for name, at in (("Bayesian ensemble", ratio), ("control: standard ensemble", wrong))
+}
+fig_b4 = figures.ratios(
+    {"mean squared error / variance": figures.Ratios(series, (np.sqrt(1 / 2), np.sqrt(2)))},
+    "test point",
     r"Section 4: for Bayesian RND and ensembles, $\mathbb{E}[\epsilon^2(x)] = \mathbb{V}[f(x)]$ at every $x$",
+    xscale="linear",
 )
 figures.save(fig_b4, "fig_b4")
 
@@ -459,8 +465,8 @@ rules = {
     rf"rule, one $\psi$ per {word}": (loads, np.array([predicted_ratio(load, kind) for load in loads]))
     for word, kind in (("body", "shared"), ("head", "independent"))
 }
-fig_heads = figures.ratio_against_load(
-    {"variance / posterior variance": figures.Loads(series, rules, TOLERATED)},
+fig_heads = figures.ratios(
+    {"variance / posterior variance": figures.Ratios(series, (1 - TOLERATED, 1 + TOLERATED), rules)},
     "load $NK / P$ (equations per hidden parameter)",
     r"Rule of the warning: one $\psi$ per body lowers the variance, one per head raises it",
 )

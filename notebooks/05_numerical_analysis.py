@@ -196,7 +196,7 @@ def differences(rnd, ensemble):
 # %% tags=["figure"]
 def panel(pair, rnd, ensemble, other):
     """What Fig. 1 shows of one pair."""
-    return figures.Widths(
+    return (
         {
             f"{heads // few} bodies, {few} heads each": statistics.over_seeds(differences(rnd, ensemble)),
             f"one body, {heads} heads": statistics.over_seeds(differences(f"crowded {rnd}", ensemble)),

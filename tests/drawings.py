@@ -5,7 +5,6 @@ from scipy import stats
 
 from rndlib import datasets, figures, laws
 from rndlib.evidence.estimate import Estimate
-from rndlib.evidence.statistics import LogRatio
 from rndlib.theory.laws import Gaussian
 
 WIDTHS = [64, 256, 1024]
@@ -31,7 +30,7 @@ def size() -> figures.Figure:
 
 def widths() -> figures.Figure:
     series = {"one body": (ERROR, ERROR / 2, ERROR * 2), "many": (ERROR,) * 3, "control: wrong": (0 * ERROR + 1,) * 3}
-    panel = figures.Widths(series, (0.01, 0.003, 0.03))
+    panel = series, (0.01, 0.003, 0.03)
     return figures.discrepancy_against_width(WIDTHS, {"a pair": panel, "another": panel}, "it falls")
 
 
@@ -40,15 +39,10 @@ def scatter() -> figures.Figure:
     return figures.scatter_by_width(WIDTHS, x, x * np.array([[2.0], [1.5], [1.0]]), "a pair")
 
 
-def ratio() -> figures.Figure:
-    estimate = np.linspace(-0.1, 0.1, 5)
-    plain, printed = (LogRatio(at, at - 0.1, at + 0.2) for at in (estimate, estimate + np.log(2)))
-    return figures.ratio_over_points({"with the half": plain, "control: without": printed}, 0.35, "it is 1")
-
-
-def load() -> figures.Figure:
-    panel = figures.Loads({"narrow": LOADS, "wide": LOADS}, {"rule": (LOADS[:, 0], 1 + LOADS[:, 0])}, 0.1)
-    return figures.ratio_against_load({"mean": figures.Loads({"narrow": LOADS}), "variance": panel}, "K/n", "it grows")
+def ratios() -> figures.Figure:
+    series = {"narrow": LOADS, "control: wide": LOADS}
+    panel = figures.Ratios(series, (0.9, 1.1), {"rule": (LOADS[:, 0], 1 + LOADS[:, 0])})
+    return figures.ratios({"mean": figures.Ratios({"narrow": LOADS}), "variance": panel}, "K/n", "it grows")
 
 
 def variance() -> figures.Figure:
@@ -120,6 +114,6 @@ def regret() -> figures.Figure:
     return figures.regret_against_queries(REGRETS, "one is better", "units")
 
 
-AXES = [size, widths, ratio, load, variance, trajectories, pairs, histograms, tails, distances, squares]
+AXES = [size, widths, ratios, variance, trajectories, pairs, histograms, tails, distances, squares]
 AXES += [functions, intervals, predictions, regret]
 DRAWN = [*AXES, scatter, covariances, matrices, images]

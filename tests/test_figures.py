@@ -61,6 +61,13 @@ def test_series_differ_in_more_than_colour_and_controls_are_grey():
         looks("abcdef")
 
 
+def test_no_label_breaks_inside_of_mathematics():
+    label = r"a long label, with two spaces in $1 + 3.3\,K / n$"
+    series = {label: (drawings.ERROR, drawings.ERROR, drawings.ERROR)}
+    (text,) = figures.against_size(drawings.WIDTHS, series, "width", "error", "it falls").axes[0].texts
+    assert text.get_text() == "a long label, with two\nspaces in $1 + 3.3\\,K / n$"
+
+
 def test_labels_move_apart_where_series_end_together():
     boxes = [text.get_window_extent() for text in drawings.widths().axes[1].texts]
     assert len(boxes) == 4

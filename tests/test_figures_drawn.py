@@ -81,7 +81,7 @@ def test_trajectories_put_infinity_at_the_end():
 
 
 def test_intervals_need_not_be_symmetric_and_rules_stand_in_their_panel():
-    mean, variance = drawings.load().axes
+    mean, variance = drawings.ratios().axes
     np.testing.assert_allclose(bars(mean.containers[0]), drawings.LOADS[:, 2:])
     assert "rule" not in [line.get_label() for line in mean.lines]
     rule = next(line for line in variance.lines if line.get_label() == "rule")

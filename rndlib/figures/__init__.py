@@ -12,10 +12,8 @@ from rndlib.figures.practice import images as images
 from rndlib.figures.practice import intervals as intervals
 from rndlib.figures.practice import predictions as predictions
 from rndlib.figures.practice import regret_against_queries as regret_against_queries
-from rndlib.figures.ratios import Loads as Loads
-from rndlib.figures.ratios import ratio_against_load as ratio_against_load
-from rndlib.figures.ratios import ratio_over_points as ratio_over_points
-from rndlib.figures.sizes import Widths as Widths
+from rndlib.figures.ratios import Ratios as Ratios
+from rndlib.figures.ratios import ratios as ratios
 from rndlib.figures.sizes import against_size as against_size
 from rndlib.figures.sizes import discrepancy_against_width as discrepancy_against_width
 from rndlib.figures.sizes import scatter_by_width as scatter_by_width

@@ -25,7 +25,7 @@ def pairs(panels: Mapping[str, Float[np.ndarray, "fits 2"]], what: str, title: s
 
     panels: title to the pairs, in the law's standard deviations. what: a head, or a sample.
     """
-    fig, (axes,) = blank(title, 1, len(panels), 3.6, True, True, "compressed")
+    fig, (axes,) = blank(title, 1, len(panels), 3.6, True, True)
     end = float(np.ceil(max(np.abs(at).max() for at in panels.values())))
     for ax, (name, at) in zip(axes, panels.items(), strict=True):
         ax.scatter(*at.T, s=5, color=looks([name])[name].colour, alpha=0.4, linewidths=0, rasterized=True)

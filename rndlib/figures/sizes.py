@@ -1,7 +1,6 @@
 """What depends on a size: errors against width or degree, Fig. 1 and Fig. 2 of the paper, and scores against heads."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
@@ -61,26 +60,18 @@ def against_size(
     return fig
 
 
-@dataclass(frozen=True)
-class Widths:
-    """One panel of `discrepancy_against_width`.
-
-    series: label to mean over seeds and its interval, an array entry for each width; labels that begin with "control"
-    are wrong variants. floor: the Monte-Carlo floor expected under the laws, with the interval of its draws.
-    """
-
-    series: Mapping[str, Interval]
-    floor: tuple[float, float, float]
-
-
 @style()
-def discrepancy_against_width(widths: Sequence[int], panels: Mapping[str, Widths], title: str) -> Figure:
-    """Fig. 1: mean squared difference of RND error and ensemble variance against width, with its floor as a band."""
+def discrepancy_against_width(
+    widths: Sequence[int], panels: Mapping[str, tuple[Mapping[str, Interval], Interval]], title: str
+) -> Figure:
+    """Fig. 1: mean squared difference of RND error and ensemble variance against width, with its floor as a band.
+
+    panels: title to the series of `against_size`, and the Monte-Carlo floor under the laws with the interval of draws.
+    """
     fig, (axes,) = blank(title, 1, len(panels), 3.2, sharey=True)
     ends: list[tuple[str, float, str]] = []
-    for ax, (name, panel) in zip(axes, panels.items(), strict=True):
-        expected, low, high = panel.floor
-        ends = [*_series(ax, widths, panel.series), ("floor under the laws, 90 % of draws", expected, BLACK)]
+    for ax, (name, (series, (expected, low, high))) in zip(axes, panels.items(), strict=True):
+        ends = [*_series(ax, widths, series), ("floor under the laws, 90 % of draws", expected, BLACK)]
         ax.axhline(expected, color=BLACK, linewidth=1)
         ax.axhspan(low, high, color=GREY, alpha=0.25, linewidth=0)
         ax.set(yscale="log", title=name, xlabel="width $n$ (units in each hidden layer)")
@@ -103,7 +94,7 @@ def scatter_by_width(
     slope, correlation = calibration(ensemble[-1], rnd[-1])
     title = f"{title}: slope {slope:.2f} and correlation {correlation:.3f} at $n = {widths[-1]}$"
     rows = -(-len(widths) // 5)
-    fig, axes = blank(title, rows, -(-len(widths) // rows), 0.9 + 1.4 * rows, True, True, "compressed")
+    fig, axes = blank(title, rows, -(-len(widths) // rows), 0.9 + 1.4 * rows, True, True)
     ends = [min(ensemble.min(), rnd.min()), max(ensemble.max(), rnd.max())]
     for ax, width, x, y in zip(axes.flat, widths, ensemble, rnd, strict=False):
         slope, correlation = calibration(x, y)

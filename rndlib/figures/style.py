@@ -5,6 +5,7 @@ Ito's, which colour-blind readers can tell apart. Markers and line styles repeat
 Figures are made without pyplot, so nothing global is set and none stays open.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import _GeneratorContextManager
 from dataclasses import dataclass
@@ -84,13 +85,9 @@ def blank(
     height: float = 3.0,
     sharex: bool = False,
     sharey: bool | Literal["row"] = False,
-    layout: Literal["constrained", "compressed"] = "constrained",
 ) -> tuple[Figure, np.ndarray]:
-    """A figure with the finding as its title, `height` inches high, and its axes `(rows, columns)`.
-
-    layout: "compressed" where panels are squares.
-    """
-    fig = Figure(figsize=(WIDTH, height), dpi=_DPI, layout=layout)
+    """A figure with the finding as its title, `height` inches high, and its axes `(rows, columns)`."""
+    fig = Figure(figsize=(WIDTH, height), dpi=_DPI, layout="compressed")
     if title:
         fig.suptitle(title, x=0.01, ha="left")
     return fig, fig.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
@@ -151,7 +148,7 @@ def label_ends(ax: Axes, ends: Sequence[tuple[str, float, str]]) -> None:
     line = 0.17 * ax.figure.dpi / ax.bbox.height  # of text, as a fraction of the axes
     places = (ax.transScale + ax.transLimits).transform([(ax.get_xlim()[1], height) for _, height, _ in ends])
     heights = np.clip(places[:, 1], 0, 1)
-    texts = sorted((height, fill(text, 28), ink) for height, (text, _, ink) in zip(heights, ends, strict=True))
+    texts = sorted((height, _wrapped(text), ink) for height, (text, _, ink) in zip(heights, ends, strict=True))
     half = [line * (text.count("\n") + 1) / 2 for _, text, _ in texts]
     centres = [height for height, *_ in texts]
     for below, above in pairwise(range(len(texts))):
@@ -207,6 +204,11 @@ def save(fig: _Figure, name: str) -> Picture:
         output.write(folder / f"{name}.pdf", _drawn(fig, "pdf"))
     fig.set_layout_engine(layout)
     return picture
+
+
+def _wrapped(text: str) -> str:
+    """The text in lines of a margin's width, with no break inside of mathematics."""
+    return fill(re.sub(r"\$[^$]+\$", lambda maths: maths[0].replace(" ", "\0"), text), 28).replace("\0", " ")
 
 
 def _drawn(fig: _Figure, kind: str) -> bytes:
