@@ -102,7 +102,7 @@ def regret_against_queries(regrets: Mapping[str, Float[np.ndarray, "seeds querie
             for end in band.T:  # in grey, overlapping bands are told apart by their edges
                 ax.plot(queries, end, color=colour, linestyle=line, linewidth=0.5)
             ax.plot(queries, mean, color=colour, linestyle=line, marker=marker, markevery=every, label=label)
-        ends.append((label, float(values.min(axis=1).mean()), colour))
+        ends.append((label, float(values.min(axis=1).mean()), look[label]))
     axes[0].set(xlabel="queries", ylabel=f"cumulative regret\n({unit})", title="all queries count")
     axes[1].set(xlabel="queries", ylabel=f"smallest regret so far\n({unit})", title="the best one counts")
     axes[0].set_ylim(bottom=0)

@@ -12,8 +12,10 @@ from rndlib.figures.style import (
     BLACK,
     BLUE,
     GREY,
+    PREDICTION,
     Figure,
     Interval,
+    Look,
     blank,
     label_ends,
     looks,
@@ -52,10 +54,10 @@ def against_size(
         centre = np.exp(np.log(at).mean()), np.exp(np.log(series[through][0]).mean())
         law = 0.75 * centre[1] * (at / centre[0]) ** exponent
         predicted(ax, at, law, line="--")
-        ends.append((label, law[-1], BLACK))
+        ends.append((label, law[-1], PREDICTION))
     for label, level in (levels or {}).items():
         ax.axhline(level, color=BLACK, linewidth=0.9, linestyle=(0, (1, 1)))
-        ends.append((label, level, BLACK))
+        ends.append((label, level, PREDICTION))
     label_ends(ax, ends)
     return fig
 
@@ -69,9 +71,9 @@ def discrepancy_against_width(
     panels: title to the series of `against_size`, and the Monte-Carlo floor under the laws with the interval of draws.
     """
     fig, (axes,) = blank(title, 1, len(panels), 3.2, sharey=True)
-    ends: list[tuple[str, float, str]] = []
+    ends: list[tuple[str, float, Look]] = []
     for ax, (name, (series, (expected, low, high))) in zip(axes, panels.items(), strict=True):
-        ends = [*_series(ax, widths, series), ("floor under the laws, 90 % of draws", expected, BLACK)]
+        ends = [*_series(ax, widths, series), ("floor under the laws, 90 % of draws", expected, PREDICTION)]
         ax.axhline(expected, color=BLACK, linewidth=1)
         ax.axhspan(low, high, color=GREY, alpha=0.25, linewidth=0)
         ax.set(yscale="log", title=name, xlabel="width $n$ (units in each hidden layer)")
@@ -101,15 +103,17 @@ def scatter_by_width(
         ax.scatter(x, y, s=3, color=BLUE, alpha=0.25, linewidths=0, rasterized=True)
         predicted(ax, ends, ends, line="--")
         ax.set(xscale="log", yscale="log", title=f"$n = {width}$", aspect="equal")
-        ax.text(0.04, 0.96, f"{slope:.2f}\n{correlation:.3f}", transform=ax.transAxes, va="top", fontsize=8)
-    for ax in axes.flat[len(widths) :]:
-        ax.remove()
+        ax.text(0.04, 0.96, f"slope {slope:.2f}\ncorr. {correlation:.3f}", transform=ax.transAxes, va="top", fontsize=7)
+    panels: list[Axes] = list(axes.flat)
+    for empty in range(len(widths), axes.size):
+        panels[empty].remove()
+        panels[empty - axes.shape[1]].tick_params(labelbottom=True)  # now the lowest of its column
     fig.supxlabel("ensemble variance (label units squared)")
     fig.supylabel("RND error\n(label units squared)")
     return fig
 
 
-def _series(ax: Axes, sizes: Sequence[int], series: Mapping[str, Interval]) -> list[tuple[str, float, str]]:
+def _series(ax: Axes, sizes: Sequence[int], series: Mapping[str, Interval]) -> list[tuple[str, float, Look]]:
     """Draw all series over a log axis with a tick at each size, and return where they end, for `label_ends`."""
     look = looks(series)
     for (label, estimate), shift in zip(series.items(), side_by_side(len(series)), strict=True):
@@ -117,4 +121,4 @@ def _series(ax: Axes, sizes: Sequence[int], series: Mapping[str, Interval]) -> l
     ax.set_xscale("log")
     ax.set_xticks(list(sizes), [str(size) for size in sizes], rotation=45 if len(sizes) > 8 else 0)
     ax.xaxis.set_minor_locator(NullLocator())
-    return [(label, float(estimate[0][-1]), look[label].colour) for label, estimate in series.items()]
+    return [(label, float(estimate[0][-1]), look[label]) for label, estimate in series.items()]

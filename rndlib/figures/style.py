@@ -64,6 +64,7 @@ LOOKS = (
     Look(ORANGE, "v", (0, (2, 1))),
 )
 CONTROL = Look(GREY, "x", ":")
+PREDICTION = Look(BLACK, "", "-")
 
 
 class Figure(_Figure):
@@ -140,15 +141,15 @@ def name_panel(ax: Axes, name: str) -> None:
     ax.set_title(name, color=GREY if name.startswith("control") else BLACK)
 
 
-def label_ends(ax: Axes, ends: Sequence[tuple[str, float, str]]) -> None:
-    """Write labels to the right of the axes, moved apart where two would overlap.
+def label_ends(ax: Axes, ends: Sequence[tuple[str, float, Look]]) -> None:
+    """Write labels with their markers to the right of the axes, moved apart where two would overlap.
 
-    ends: label, height in data coordinates, and colour of each. Call this when all is drawn, as limits may move.
+    ends: label, height in data coordinates, and look of each. Call this when all is drawn, as limits may move.
     """
-    line = 0.17 * ax.figure.dpi / ax.bbox.height  # of text, as a fraction of the axes
+    inch, line = ax.figure.dpi / ax.bbox.width, 0.17 * ax.figure.dpi / ax.bbox.height  # as fractions of the axes
     places = (ax.transScale + ax.transLimits).transform([(ax.get_xlim()[1], height) for _, height, _ in ends])
     heights = np.clip(places[:, 1], 0, 1)
-    texts = sorted((height, _wrapped(text), ink) for height, (text, _, ink) in zip(heights, ends, strict=True))
+    texts = sorted((height, _wrapped(text), look) for height, (text, _, look) in zip(heights, ends, strict=True))
     half = [line * (text.count("\n") + 1) / 2 for _, text, _ in texts]
     centres = [height for height, *_ in texts]
     for below, above in pairwise(range(len(texts))):
@@ -157,8 +158,10 @@ def label_ends(ax: Axes, ends: Sequence[tuple[str, float, str]]) -> None:
     for place in reversed(range(len(texts))):
         centres[place] = min(centres[place], ceiling - half[place])
         ceiling = centres[place] - half[place]
-    for centre, (_, text, ink) in zip(centres, texts, strict=True):
-        ax.text(1.02, centre, text, color=ink, transform=ax.transAxes, va="center", fontsize=8, linespacing=1.05)
+    for centre, (_, text, (colour, marker, _)) in zip(centres, texts, strict=True):
+        shared = {"color": colour, "transform": ax.transAxes}
+        ax.text(1 + 0.17 * inch, centre, text, va="center", fontsize=8, linespacing=1.05, **shared)
+        ax.plot([1 + 0.08 * inch], [centre], marker=marker, clip_on=False, **shared)
 
 
 def legend(fig: Figure, axes: Any) -> None:
