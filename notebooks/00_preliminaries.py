@@ -82,6 +82,7 @@ from functools import partial
 from math import inf, sqrt
 
 import numpy as np
+from scipy.stats import chi2
 
 from rndlib import MLP, DeepEnsemble, GradientDescent, GradientFlow, datasets, figures, initial, kernels, laws
 from rndlib.activations import ACTIVATIONS
@@ -172,12 +173,22 @@ _ = ledger.record("P1-gauss", excess_kurtosis(start, two), excess_kurtosis(narro
 ledger
 
 # %% tags=["figure"]
-fig_p1 = figures.covariances(two, {f"networks, n = {wide}": np.cov(start.T), "control: bias left out": unbiased})
+fig_p1 = figures.covariances(
+    two,
+    {f"networks, $n = {wide}$": np.cov(start.T), "control: bias left out": unbiased},
+    r"Proposition B.2: before training, the outputs have the covariance $\kappa$",
+)
 figures.save(fig_p1, "fig_p1")
 
 # %% tags=["figure"]
 lengths = [np.sum(whitened(at, origin, two) ** 2, axis=1) for at in (start, narrow)]
-fig_p1_gauss = figures.lengths({f"n = {wide}": lengths[0]}, 2 * n_points, (f"control: n = {few}", lengths[1]))
+fig_p1_gauss = figures.histograms(
+    {f"networks, $n = {wide}$": lengths[0], f"control: $n = {few}$": lengths[1]},
+    (rf"law, $\chi^2$ of {2 * n_points}", chi2(2 * n_points)),
+    "squared whitened length",
+    "Proposition B.2: the outputs of wide networks are jointly Gaussian",
+    tails=True,
+)
 figures.save(fig_p1_gauss, "fig_p1_gauss")
 
 # %% [markdown]
@@ -194,16 +205,17 @@ figures.save(fig_p1_gauss, "fig_p1_gauss")
 starts_by_width = {few: narrow, **{n: starts(n) for n in between}, wide: start}
 shape = np.array([excess_kurtosis(at, two).value for at in starts_by_width.values()])
 moments = np.array([joint_law(at, origin, two).value for at in starts_by_width.values()])
-fig_p1_width = figures.errors_against(
+fig_p1_width = figures.against_size(
     list(starts_by_width),
     {
-        "excess of the fourth moment (P1-gauss)": (shape,) * 3,
-        "distance of mean and covariance (P1)": (moments,) * 3,
+        "fourth moment (P1-gauss)": (shape,) * 3,
+        "mean and covariance (P1)": (moments,) * 3,
     },
-    "width n (units in each hidden layer)",
+    "width $n$ (units in each hidden layer)",
     "outer 95 % end of the error\n(no units)",
-    guides={"1 / n": ("excess of the fourth moment (P1-gauss)", -1)},
-    margin=CLAIMS["P1"].tolerance,
+    r"Proposition B.2: outputs tend to a Gaussian process as $n \to \infty$",
+    guides={"$1/n$": ("fourth moment (P1-gauss)", -1)},
+    levels={"margin of P1": CLAIMS["P1"].tolerance},
 )
 figures.save(fig_p1_width, "fig_p1_width")
 
@@ -274,14 +286,15 @@ ledger
 first, last = kernel_widths[0], kernel_widths[-1]
 one = {n: sum(parts[n])[0] for n in (first, last)}
 fig_p2 = figures.matrices(
-    ("Θ", theta),
+    (r"$\Theta$", theta),
     {
-        f"one network,\nn = {first}": one[first][0, 0],
-        f"one network,\nn = {last}": one[last][0, 0],
-        f"between its outputs,\nn = {last}": one[last][0, 1],
+        f"one network,\n$n = {first}$": one[first][0, 0],
+        f"one network,\n$n = {last}$": one[last][0, 0],
+        f"between outputs,\n$n = {last}$": one[last][0, 1],
         "control:\nas printed": printed,
     },
     "tangent kernel\n(label units squared)",
+    r"Proposition B.3: the tangent kernel of a wide network is $\Theta$ in every draw",
 )
 figures.save(fig_p2, "fig_p2")
 
@@ -289,17 +302,18 @@ figures.save(fig_p2, "fig_p2")
 scale = np.linalg.norm(theta)
 across = np.stack([np.linalg.norm(sum(part)[:, 0, 1], axis=(1, 2)) / scale for part in parts.values()], axis=1)
 alone = np.stack([relative_error(sum(part)[:, 0, 0], theta) for part in parts.values()], axis=1)
-fig_p2_width = figures.errors_against(
+fig_p2_width = figures.against_size(
     kernel_widths,
     {
-        "one output, against Θ": over_seeds(alone),
-        "between two outputs, against 0": over_seeds(across),
+        "within an output": over_seeds(alone),
+        "between two outputs": over_seeds(across),
         "control: as printed": over_seeds(control),
     },
-    "width n (units in each hidden layer)",
+    "width $n$ (units in each hidden layer)",
     "relative error of the tangent kernel",
-    guides={"1 / sqrt(n)": ("one output, against Θ", -1 / 2)},
-    margin=CLAIMS["P2"].tolerance,
+    r"Proposition B.3: the tangent kernel tends to $\Theta$ as $n \to \infty$",
+    guides={r"$1/\sqrt{n}$": ("within an output", -1 / 2)},
+    levels={"margin of P2": CLAIMS["P2"].tolerance},
 )
 figures.save(fig_p2_width, "fig_p2_width")
 
@@ -359,12 +373,13 @@ _ = ledger.record("P3", slope(train_widths, kept), slope(train_widths, moved))
 ledger
 
 # %% tags=["figure"]
-fig_p3 = figures.errors_against(
+fig_p3 = figures.against_size(
     train_widths,
     {"NTK parametrisation": over_seeds(kept), "control: mean-field scaling": over_seeds(moved)},
-    "width n (units in each hidden layer)",
+    "width $n$ (units in each hidden layer)",
     "relative change of the tangent kernel",
-    guides={"1 / sqrt(n), as the bound": ("NTK parametrisation", -1 / 2), "1 / n": ("NTK parametrisation", -1)},
+    r"Section 2: training leaves the tangent kernel where it is as $n \to \infty$",
+    guides={r"$1/\sqrt{n}$, as the bound": ("NTK parametrisation", -1 / 2), "$1/n$": ("NTK parametrisation", -1)},
 )
 figures.save(fig_p3, "fig_p3")
 
@@ -440,6 +455,7 @@ origins = f_0[widest][:shown_networks, None, shown_points]
 fig_p4 = figures.trajectories(
     clock, origins + way, ("control: sign as printed", origins - way), ends,
     f_t[widest][:, :shown_networks, shown_points].swapaxes(0, 1),
+    "Eq. 6: a trained network is the kernel regression from its own start",
 )  # fmt: skip
 figures.save(fig_p4, "fig_p4")
 
@@ -464,20 +480,18 @@ def own_error(n):
 
 
 by_width = {
-    "regression with Θ": np.stack([regression_error(n, +1) for n in train_widths], axis=1),
-    "regression with the network's own kernel": np.stack([own_error(n) for n in train_widths], axis=1),
+    r"with $\Theta$": np.stack([regression_error(n, +1) for n in train_widths], axis=1),
+    "with the network's own kernel": np.stack([own_error(n) for n in train_widths], axis=1),
     "control: sign as printed": np.stack([regression_error(n, -1) for n in train_widths], axis=1),
 }
-fig_p4_width = figures.errors_against(
+fig_p4_width = figures.against_size(
     train_widths,
     {label: over_seeds(values) for label, values in by_width.items()},
-    "width n (units in each hidden layer)",
+    "width $n$ (units in each hidden layer)",
     "largest error over the times\n(relative to the way moved)",
-    guides={
-        "1 / sqrt(n)": ("regression with Θ", -1 / 2),
-        "1 / n": ("regression with the network's own kernel", -1),
-    },
-    margin=CLAIMS["P4"].tolerance,
+    r"Eq. 6: trained networks tend to kernel regression as $n \to \infty$",
+    guides={r"$1/\sqrt{n}$": (r"with $\Theta$", -1 / 2), "$1/n$": ("with the network's own kernel", -1)},
+    levels={"margin of P4": CLAIMS["P4"].tolerance},
 )
 figures.save(fig_p4_width, "fig_p4_width")
 
@@ -551,27 +565,29 @@ ledger
 
 # %% tags=["figure"]
 fig_p5 = figures.matrices(
-    ("κ", exact.nngp),
+    (r"$\kappa$", exact.nngp),
     {
-        f"last layer's part,\nn = {first}": last_layer[0, 0],
-        f"last layer's part,\nn = {last}": last_layer[0, -1],
+        f"last layer's part,\n$n = {first}$": last_layer[0, 0],
+        f"last layer's part,\n$n = {last}$": last_layer[0, -1],
         "control: part of\nthe layers below": exact.body,
     },
     "kernel\n(label units squared)",
+    r"Section 4: the last layer's part of the tangent kernel is $\kappa$",
 )
 figures.save(fig_p5, "fig_p5")
 
 # %% tags=["figure"]
-fig_p5_width = figures.errors_against(
+fig_p5_width = figures.against_size(
     kernel_widths,
     {
         label: over_seeds(np.stack([relative_error(at, kernel) for at in last_layer.swapaxes(0, 1)], axis=1))
-        for label, kernel in (("against κ", exact.nngp), ("control: against the layers below", exact.body))
+        for label, kernel in ((r"against $\kappa$", exact.nngp), ("control: layers below", exact.body))
     },
-    "width n (units in each hidden layer)",
+    "width $n$ (units in each hidden layer)",
     "relative error of the last layer's part",
-    guides={"1 / sqrt(n)": ("against κ", -1 / 2)},
-    margin=CLAIMS["P5"].tolerance,
+    r"Section 4: the last layer's part of the tangent kernel tends to $\kappa$ as $n \to \infty$",
+    guides={r"$1/\sqrt{n}$": (r"against $\kappa$", -1 / 2)},
+    levels={"margin of P5": CLAIMS["P5"].tolerance},
 )
 figures.save(fig_p5_width, "fig_p5_width")
 
@@ -651,14 +667,17 @@ shown, silu = None, replace(net, activation="silu")
 if stax is not None:
     rules = [partial(stax.ElementwiseNumerical, jax.nn.silu, deg=degree) for degree in degrees]
     by_degree = np.array([deviations(silu, rule, inf) for rule in rules]).T
-    fig_nt = figures.errors_against(
+    fig_nt = figures.against_size(
         degrees,
         {
             label: (at,) * 3
-            for label, at in zip(["NNGP kernel", "NTK", "law's mean", "law's covariance"], by_degree, strict=True)
+            for label, at in zip(
+                ["NNGP kernel", "NTK", "the law's mean", "the law's covariance"], by_degree, strict=True
+            )
         },
         "degree of the quadrature of neural-tangents",
         "largest deviation from the exact value\n(relative to the largest entry)",
+        f"At degree {degrees[-1]} the quadrature is within {by_degree[:, -1].max():.1g} of the exact values",
     )
     shown = figures.save(fig_nt, "fig_nt")
 shown

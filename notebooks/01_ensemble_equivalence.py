@@ -96,7 +96,7 @@ from rndlib import (
     laws,
 )
 from rndlib.evidence.ledger import Ledger
-from rndlib.evidence.statistics import LogRatio, joint_law, over_points, over_times
+from rndlib.evidence.statistics import joint_law, over_points, over_times
 from rndlib.evidence.tables import aligned
 
 data = datasets.toy(data_seed, n_train=n_train, n_test=n_points)
@@ -166,7 +166,11 @@ _ = ledger.record("E1", joint_law(sampled, law.mean, law.cov), joint_law(sampled
 ledger
 
 # %% tags=["figure"]
-fig_e1 = figures.covariances(law.cov, {"ensemble": np.cov(sampled.T), "control: posterior": posterior.cov})
+fig_e1 = figures.covariances(
+    law.cov,
+    {"ensemble": np.cov(sampled.T), "control: posterior": posterior.cov},
+    r"Theorem 2.1: the functions of a deep ensemble have the covariance $\Sigma^f$",
+)
 figures.save(fig_e1, "fig_e1")
 
 # %% [markdown]
@@ -198,7 +202,11 @@ _ = ledger.record("E2", found, joint_law(sampled, once.mean, once.cov))
 ledger
 
 # %% tags=["figure"]
-fig_e2 = figures.covariances(law.cov, {"RND error": sampled.T @ sampled / networks, "control: kappa once": once.cov})
+fig_e2 = figures.covariances(
+    law.cov,
+    {"RND error": sampled.T @ sampled / networks, r"control: $\kappa$ once": once.cov},
+    r"Theorem 3.1: the RND error has the covariance $\Sigma^\epsilon = 2\,\Sigma^f$",
+)
 figures.save(fig_e2, "fig_e2")
 
 # %% [markdown]
@@ -239,18 +247,22 @@ ledger
 
 # %% tags=["figure"]
 def for_labels(ratio, name):
-    """The places of a ratio that belong to one set of labels."""
+    """Test point, ratio, and the ends of its band, for one set of labels."""
     first = list(functions).index(name) * n_points
-    return LogRatio(*(part[first : first + n_points] for part in (ratio.estimate, ratio.low, ratio.high)))
+    ends = np.exp([ratio.estimate, ratio.low, ratio.high])[:, first : first + n_points]
+    return np.stack([np.arange(1, n_points + 1), *ends], axis=1)
 
 
-fig_e3 = figures.ratio_over_points(
-    {
-        "with the half, labels y": for_labels(half, "y"),
-        "with the half, labels |x|": for_labels(half, "norm"),
-        "without, as printed, labels y": for_labels(whole, "y"),
-    },
-    np.log(2) / 2,
+series = {
+    "with the half, labels $y$": for_labels(half, "y"),
+    "with the half, labels $|x|$": for_labels(half, "norm"),
+    "control: without the half, as printed": for_labels(whole, "y"),
+}
+fig_e3 = figures.ratios(
+    {"mean squared error / variance": figures.Ratios(series, (np.sqrt(1 / 2), np.sqrt(2)))},
+    "test point",
+    r"Corollary 3.2 with the half: $\frac{1}{2}\,\mathbb{E}[\epsilon^2(x)] = \mathbb{V}[f(x)]$ for all $x$ and labels",
+    xscale="linear",
 )
 figures.save(fig_e3, "fig_e3")
 
@@ -323,12 +335,16 @@ print(aligned(["training", "ratio", "low", "high"], [[name, *(f"{v:.2g}" for v i
 moments = np.geomspace(0.2 * min(s.time for s in solvers.values()), 5 * max(s.time for s in solvers.values()), 60)
 some = slice(None, None, max(1, n_points // 4))
 lines = np.stack([laws.ensemble(wide, X, y, points[some], time=t).var for t in moments])
-fig_e4 = figures.variance_against_time(
-    (moments, lines),
-    np.array([solver.time for solver in solvers.values()]),
-    functions_t.var(axis=1, ddof=1)[:, some],
-    np.mean(errors_t**2, axis=1)[:, some] / 2,
+fig_e4 = figures.variance_against(
+    "training time $t$",
+    ("law at time $t$", moments, lines),
+    [solver.time for solver in solvers.values()],
+    {
+        "ensemble variance": functions_t.var(axis=1, ddof=1)[:, some],
+        "half the squared RND error": np.mean(errors_t**2, axis=1)[:, some] / 2,
+    },
     np.sqrt(2 / time_networks),
+    "At every training time, half the mean squared RND error is the ensemble variance",
 )
 figures.save(fig_e4, "fig_e4")
 

@@ -172,7 +172,11 @@ ledger
 # %% tags=["figure"]
 scale = np.sqrt(2 * law.var[0])
 panels = {"heads of one body": errors, "control: shared row": mixed(errors, overlap)}
-fig_m1 = figures.heads_against_each_other({title: sample[:, :2, 0] / scale for title, sample in panels.items()})
+fig_m1 = figures.pairs(
+    {title: sample[:, :2, 0] / scale for title, sample in panels.items()},
+    "head's error",
+    "Proposition 3.3: the heads of one body are independent",
+)
 figures.save(fig_m1, "fig_m1")
 
 # %% tags=["beside"]
@@ -217,8 +221,11 @@ ledger
 unit = laws.mean_square(1.0, heads), laws.mean_square(1.0, heads - 1)
 fig_m2 = figures.histograms(
     {name: values[:, 0] / law.var[0] for name, values in both.items()},
-    (f"theorem: {heads} degrees of freedom", unit[0]),
-    (f"control: {heads - 1}", unit[1]),
+    (rf"theorem: $\chi^2({heads}) / {heads}$", unit[0]),
+    r"value over $\Sigma^f_{xx}$",
+    r"Theorem 3.4: $\frac{1}{2}\bar\epsilon^2$ and the variance of $K + 1$ members are "
+    r"$\Sigma^f_{xx}\,\chi^2(K) / K$",
+    (rf"control: $\chi^2({heads - 1}) / {heads - 1}$", unit[1]),
 )
 figures.save(fig_m2, "fig_m2")
 
@@ -265,7 +272,10 @@ ledger
 first = slice(0, 8)
 series = {**both, "control: shuffled": shuffled}
 fig_m3 = figures.covariances_of_squares(
-    {name: covariance_pairs(values[:, first], law.cov[first, first], heads) for name, values in series.items()}
+    {name: covariance_pairs(values[:, first], law.cov[first, first], heads) for name, values in series.items()},
+    r"the law, $2\,(\Sigma^f_{xx'})^2 / K$",
+    r"Two points covary over bodies: $\mathrm{Cov}[\frac{1}{2}\bar\epsilon^2(x), \frac{1}{2}\bar\epsilon^2(x')]"
+    r" = 2\,(\Sigma^f_{xx'})^2 / K$",
 )
 figures.save(fig_m3, "fig_m3")
 
@@ -307,10 +317,10 @@ many = {k: crowded(narrow, k, models * in_all // k) for k in crowd}
 load = crowd[1] / narrow
 side = wider, round(load * wider), wider_bodies
 cases = {
-    f"n = {narrow}, N = {n_train}, L = {depth}": [(k, narrow, *many[k]) for k in crowd],
-    f"n = {wider}": [(side[1], wider, *crowded(*side))],
-    f"n = {wider}, N = {n_trains}": [(side[1], wider, *crowded(*side, n_train=N)) for N in n_trains],
-    f"n = {wider}, L = {depths}": [(side[1], wider, *crowded(*side, depth=L)) for L in depths],
+    f"$n = {narrow}$, $N = {n_train}$, $L = {depth}$": [(k, narrow, *many[k]) for k in crowd],
+    f"$n = {wider}$": [(side[1], wider, *crowded(*side))],
+    f"$n = {wider}$, $N$ in {n_trains}": [(side[1], wider, *crowded(*side, n_train=N)) for N in n_trains],
+    f"$n = {wider}$, $L$ in {depths}": [(side[1], wider, *crowded(*side, depth=L)) for L in depths],
 }
 cases = {name: rows for name, rows in cases.items() if rows}
 
@@ -318,10 +328,18 @@ early, low, high = spread(*crowded(*side, time=0), side[1])
 print(f"before training, at K / n = {load:g}: variance {early:.2g} times the law's, [{low:.2g}, {high:.2g}]")
 
 # %% tags=["figure"]
-fig_crowd = figures.crowding(
-    {name: np.array([(k / n, *level(q, var)) for k, n, q, var in rows]) for name, rows in cases.items()},
-    {name: np.array([(k / n, *spread(q, var, k)) for k, n, q, var in rows]) for name, rows in cases.items()},
-    CROWDING,
+levels = {name: np.array([(k / n, *level(q, var)) for k, n, q, var in rows]) for name, rows in cases.items()}
+spreads = {name: np.array([(k / n, *spread(q, var, k)) for k, n, q, var in rows]) for name, rows in cases.items()}
+ends = [rows[:, 0] for rows in spreads.values()]
+loads = np.geomspace(np.concatenate(ends).min() / 1.5, np.concatenate(ends).max() * 1.5)
+rule = {f"rule of thumb, $1 + {CROWDING:g}\\,K / n$": (loads, 1 + CROWDING * loads)}
+fig_crowd = figures.ratios(
+    {
+        "mean\n(over the law's)": figures.Ratios(levels),
+        "variance over bodies\n(over the law's)": figures.Ratios(spreads, rules=rule),
+    },
+    "heads on a body over its width, $K / n$",
+    "Rule of thumb: many heads on one body keep the mean and widen its spread over bodies",
 )
 figures.save(fig_crowd, "fig_crowd")
 

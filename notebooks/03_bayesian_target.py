@@ -145,6 +145,7 @@ ledger
 fig_b1 = figures.covariances(
     at_joint.body,
     {"targets": targets.T @ targets / networks, "control: last layer kept": control.T @ control / networks},
+    r"Proposition 4.1: the target has the covariance $\Theta - \kappa$",
 )
 figures.save(fig_b1, "fig_b1")
 
@@ -214,7 +215,11 @@ ledger
 
 # %% tags=["figure"]
 shown = {"Bayesian RND error": sampled, "control: standard RND": standard}
-fig_b3 = figures.covariances(cov, {label: drawn.T @ drawn / joint_networks for label, drawn in shown.items()})
+fig_b3 = figures.covariances(
+    cov,
+    {label: drawn.T @ drawn / joint_networks for label, drawn in shown.items()},
+    "Theorem 4.2: the Bayesian RND error has the covariance of the posterior",
+)
 figures.save(fig_b3, "fig_b3")
 
 # %% [markdown]
@@ -263,12 +268,14 @@ rates = np.linalg.eigvalsh(kernels.kernel(net, X).ntk)
 moments = np.geomspace(0.02 / rates[-1], 5 / rates[0], 80)
 lines = np.stack([laws.bayesian_rnd_error(net, X, points, time=t).var for t in moments])
 some = slice(None, None, max(1, n_points // 4))
-fig_time = figures.towards_posterior(
-    (moments, lines[:, some]),
-    posterior.var[some],
+fig_time = figures.variance_against(
+    "training time $t$",
+    ("law at time $t$", moments, lines[:, some]),
     times,
-    np.stack([np.mean(e**2, axis=0)[some] for e in errors_t.values()]),
+    {"Bayesian RND": np.stack([np.mean(e**2, axis=0)[some] for e in errors_t.values()])},
     np.sqrt(2 / joint_networks),
+    r"Theorem 4.2: the variance of the error falls to the posterior's as $t \to \infty$",
+    levels=("posterior", posterior.var[some]),
 )
 figures.save(fig_time, "fig_time")
 
@@ -312,7 +319,17 @@ _ = ledger.record("B4", ratio.finding, wrong.finding)
 ledger
 
 # %% tags=["figure"]
-fig_b4 = figures.ratio_over_points({"Bayesian ensemble": ratio, "control: standard ensemble": wrong}, np.log(2) / 2)
+places = np.arange(1, n_points + 1)
+series = {
+    name: np.stack([places, *np.exp([at.estimate, at.low, at.high])], axis=1)
+    for name, at in (("Bayesian ensemble", ratio), ("control: standard ensemble", wrong))
+}
+fig_b4 = figures.ratios(
+    {"mean squared error / variance": figures.Ratios(series, (np.sqrt(1 / 2), np.sqrt(2)))},
+    "test point",
+    r"Section 4: for Bayesian RND and ensembles, $\mathbb{E}[\epsilon^2(x)] = \mathbb{V}[f(x)]$ at every $x$",
+    xscale="linear",
+)
 figures.save(fig_b4, "fig_b4")
 
 # %% [markdown]
@@ -371,11 +388,14 @@ print(aligned(["noise", "with the pull", "without"], body))
 # %% tags=["figure"]
 levels = np.geomspace(noise[0] / 3, noise[-1] * 2, 60)
 curves = np.stack([laws.posterior(net, X, y, points[some], noise_std=s).var for s in levels])
-fig_b5 = figures.variance_against_noise(
-    (levels, curves),
+groups = {"Bayesian RND": pulled, "control: noise without the pull": jittered}
+fig_b5 = figures.variance_against(
+    "standard deviation of the observation noise (label units)",
+    ("noisy posterior", levels, curves),
     noise,
-    *(np.stack([np.mean(e**2, axis=0)[some] for e in group.values()]) for group in (pulled, jittered)),
+    {name: np.stack([np.mean(e**2, axis=0)[some] for e in group.values()]) for name, group in groups.items()},
     np.sqrt(2 / joint_networks),
+    "With observation noise, the error has the variance of the noisy posterior",
 )
 figures.save(fig_b5, "fig_b5")
 
@@ -446,16 +466,19 @@ print(aligned(head, body))
 
 # %% tags=["figure"]
 series = {}
-for label, found in (("one psi a body", shared), ("one psi a head", independent)):
+for label, found in ((r"one $\psi$ per body", shared), (r"one $\psi$ per head", independent)):
     for n in crowd_widths:
-        columns = zip(*(row[:4] for (at, _), row in found.items() if at == n), strict=True)
-        series[f"{label}, width {n}"] = figures.Crowded(*map(np.array, columns))
+        series[f"{label}, $n = {n}$"] = np.array([row[:4] for (at, _), row in found.items() if at == n])
 loads = np.geomspace(min(row[0] for row in shared.values()), max(row[0] for row in shared.values()), 60)
 rules = {
-    f"rule, one psi a {word}": (loads, np.array([predicted_ratio(load, kind) for load in loads]))
+    rf"rule, one $\psi$ per {word}": (loads, np.array([predicted_ratio(load, kind) for load in loads]))
     for word, kind in (("body", "shared"), ("head", "independent"))
 }
-fig_heads = figures.variance_against_load(series, rules, TOLERATED)
+fig_heads = figures.ratios(
+    {"variance / posterior variance": figures.Ratios(series, (1 - TOLERATED, 1 + TOLERATED), rules)},
+    "load $NK / P$ (equations per hidden parameter)",
+    r"Rule of the warning: one $\psi$ per body lowers the variance, one per head raises it",
+)
 figures.save(fig_heads, "fig_heads")
 
 # %% tags=["figure"]
@@ -463,10 +486,11 @@ n, k = crowd_widths[0], max(crowd_heads)
 fig_crowded = figures.covariances(
     cov,
     {
-        f"{k} heads, one psi": shared[n, k][-1],
-        f"{k} heads, {k} psi": independent[n, k][-1],
-        "one head a body": shared[n, min(crowd_heads)][-1],
+        rf"{k} heads, one $\psi$": shared[n, k][-1],
+        rf"{k} heads, {k} $\psi$": independent[n, k][-1],
+        f"{min(crowd_heads)} per body": shared[n, min(crowd_heads)][-1],
     },
+    f"Covariance of the errors of {k} heads on a body of width {n}, against the posterior's",
 )
 figures.save(fig_crowded, "fig_crowded")
 

@@ -145,6 +145,7 @@ fig_functions = figures.functions_on_walk(
     law,
     known,
     {"exact posterior": draws_of(law), "Bayesian RND": samples_of(bayesian), "control: standard RND": standard},
+    "Corollary 4.3: mean plus error is a function drawn from the posterior",
 )
 figures.save(fig_functions, "fig_functions")
 
@@ -235,6 +236,7 @@ fig_s1 = figures.distances_from_law(
     n_points,
     tests["Bayesian RND"].null_distribution,
     {label: test.statistic for label, test in tests.items()},
+    "Corollary 4.3: samples of Bayesian RND have the law of the posterior",
 )
 figures.save(fig_s1, "fig_s1")
 
@@ -285,13 +287,17 @@ ledger
 # ordinary correlation of two samples of one fit, averaged over test points:
 
 # %% tags=["beside"]
-two = {"without replacement": errors[:, :2], "with replacement, as printed": replaced[:, :2]}
+two = {"without replacement": errors[:, :2], "control: with replacement, as printed": replaced[:, :2]}
 two = {label: at / np.sqrt(posterior.var) for label, at in two.items()}
 rows = [[label, f"{np.mean(at[:, 0] * at[:, 1]).round(2) + 0.0:.2g}"] for label, at in two.items()]
 print(aligned(["two samples of a fit", "correlation"], [*rows, ["with replacement, closed form", f"{1 / heads:.2g}"]]))
 
 # %% tags=["figure"]
-fig_s2 = figures.pairs({label: at[:, :, 0] for label, at in two.items()})
+fig_s2 = figures.pairs(
+    {label: at[:, :, 0] for label, at in two.items()},
+    "sample",
+    "Corollary 4.3, without replacement: two samples of one fit are independent",
+)
 figures.save(fig_s2, "fig_s2")
 
 # %% [markdown]
@@ -319,7 +325,11 @@ except ValueError as refusal:
 law = laws.posterior(net, X, y, walk, noise_std=noise_std, full_cov=True)
 noisy = BayesianRND(net, heads=many_heads, noise_std=noise_std, seed=seed, solver=flow).fit(X, y)
 fig_noise = figures.functions_on_walk(
-    distance, law, known, {"exact noisy posterior": draws_of(law), "Bayesian RND": samples_of(noisy)}
+    distance,
+    law,
+    known,
+    {"exact noisy posterior": draws_of(law), "Bayesian RND": samples_of(noisy)},
+    "With observation noise, mean plus error is a function drawn from the noisy posterior",
 )
 figures.save(fig_noise, "fig_noise")
 

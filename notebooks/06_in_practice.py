@@ -52,7 +52,7 @@ bandit_seeds: int = 16  # repeats of the search in the last section
 rounds: int = 5  # rounds of each search
 queries: int = 5  # queries in a round
 seed: int = 0  # seed of the splits and the networks
-activation: str = "silu"  # silu, relu, gelu or tanh
+activation: str = "silu"  # silu, relu, erf, gelu or tanh
 depth: int = 2  # affine layers: 2 is one hidden layer
 scales: list[float] = [0.35, 0.5, 0.7, 1.0, 1.4, 2.0]  # scales of the weights to choose among
 rtol: float = 0.1  # relative error allowed to what gradient flow trains
@@ -65,11 +65,11 @@ import numpy as np
 from scipy.stats import norm
 
 from rndlib import MLP, BayesianRND, DeepEnsemble, GradientFlow, HeadsWarning, figures
+from rndlib.evidence.estimate import Estimate
 from rndlib.evidence.ledger import Ledger
 from rndlib.evidence.statistics import t_interval
 from rndlib.evidence.tables import aligned
-from rndlib.practice import choose, data, detectors, regressors, task, thompson
-from rndlib.practice.comparison import over_splits
+from rndlib.practice import choose, data, detectors, regressors, scores, task, thompson
 
 warnings.simplefilter("ignore", HeadsWarning)  # The heads are many for the width; what that does is measured below.
 sizes = task.Sizes(heads=heads, members=members, rtol=rtol, epochs=epochs)
@@ -90,7 +90,7 @@ each = range(seed, seed + splits)
 # %%
 patients = [data.diabetes(number, test_fraction) for number in each]
 chosen = [choose.by_evidence(MLP(10, width, depth, activation), at.X, at.y, scales) for at in patients]
-rows = [[str(number), f"{at.net.sigma_w:g}", f"{at.noise_std:.2f}"] for number, at in zip(each, chosen, strict=True)]
+rows = [[str(number), f"{net.sigma_w:g}", f"{noise:.2f}"] for number, (net, noise) in zip(each, chosen, strict=True)]
 print(aligned(["split", "sigma_w", "noise"], rows))
 
 # %% [markdown]
@@ -120,17 +120,24 @@ print(aligned(["split", "sigma_w", "noise"], rows))
 
 # %%
 tasks = [
-    task.Task(at.X, at.y, at.X_test, choice.net, choice.noise_std, sizes, number)
+    task.Task(at.X, at.y, at.X_test, *choice, sizes, number)
     for number, at, choice in zip(each, patients, chosen, strict=True)
 ]
-regression = task.run(regressors.REGRESSORS, tasks)
-labels = [at.y_test for at in patients]
-scored = {name: regressors.scored([r.found for r in results], labels) for name, results in regression.items()}
+regression, seconds = task.run(regressors.REGRESSORS, tasks)
+
+
+def scored_splits(predictions):
+    """Every score of a contender on each split, (splits,) each."""
+    rows = [scores.of_predictions(at.y_test, p.mean, p.std) for at, p in zip(patients, predictions, strict=True)]
+    return {score: np.array([row[score] for row in rows]) for score in rows[0]}
 
 
 def over_patients(values):
     """The mean over splits of the patients, with its interval."""
-    return over_splits(values, len(patients[0].y), len(labels[0]))
+    return scores.over_splits(values, len(patients[0].y), len(patients[0].y_test))
+
+
+scored = {name: scored_splits(predictions) for name, predictions in regression.items()}
 
 
 head = ["contender", "NLL (nats)", "CRPS", "coverage of 90 %", "width of interval", "RMSE"]
@@ -144,10 +151,13 @@ print(aligned(head, rows))
 # %% tags=["figure"]
 others = [name for name in scored if name != ours]
 differences = {
-    f"{score}, less that of {ours}": {name: over_patients(scored[name][score] - scored[ours][score]) for name in others}
+    f"{score} minus that of {ours}": {name: over_patients(scored[name][score] - scored[ours][score]) for name in others}
     for score in ("NLL", "CRPS")
 }
-figures.save(figures.intervals(differences, 0, "no difference; to the left the contender is better"), "fig_regression")
+apart = [name for name in others if any(not of[name].low <= 0 <= of[name].high for of in differences.values())]
+title = f"{len(apart)} of {len(others)} contenders differ from {ours} by more than chance in a score"
+line = {"no difference; to the left the contender is better": 0.0}
+figures.save(figures.intervals(differences, title, line), "fig_regression")
 
 # %% [markdown]
 # Differences in NLL (nats) and CRPS (standard deviations of the label), with 95 % intervals over splits. To the left of
@@ -155,8 +165,7 @@ figures.save(figures.intervals(differences, 0, "no difference; to the left the c
 
 # %%
 rows = [[name, *(of[name].rounded(3) for of in differences.values())] for name in others]
-print(aligned(["contender less Bayesian RND", "NLL", "CRPS"], rows))
-apart = [name for name in others if any(not of[name].low <= 0 <= of[name].high for of in differences.values())]
+print(aligned(["contender minus Bayesian RND", "NLL", "CRPS"], rows))
 print("differences whose interval leaves out 0:", ", ".join(apart) or "none")
 
 # %% [markdown]
@@ -168,7 +177,7 @@ print("differences whose interval leaves out 0:", ", ".join(apart) or "none")
 # %%
 ratios = []
 for asked, mine, exact in zip(tasks, regression[ours], regression["exact NTK-GP"], strict=True):
-    ratios.append((mine.found.std**2 - asked.noise_std**2) / (exact.found.std**2 - asked.noise_std**2))
+    ratios.append((mine.std**2 - asked.noise_std**2) / (exact.std**2 - asked.noise_std**2))
 print(f"variance over the exact one: {over_patients([of.mean() for of in ratios]).rounded()}")
 scatter = np.mean([of.std() for of in ratios])
 print(f"its standard deviation over patients: {scatter:.2f}; sqrt(2/K): {(2 / heads) ** 0.5:.2f}")
@@ -176,10 +185,11 @@ print(f"its standard deviation over patients: {scatter:.2f}; sqrt(2/K): {(2 / he
 # %% tags=["figure"]
 half = norm.ppf(0.95)
 panels = {
-    name: (regression[name][0].found.mean, half * regression[name][0].found.std)
-    for name in (ours, "exact NTK-GP", "BayesianRidge")
+    name: (regression[name][0].mean, half * regression[name][0].std) for name in (ours, "exact NTK-GP", "BayesianRidge")
 }
-figures.save(figures.predictions(panels, labels[0]), "fig_predictions")
+covered = ", ".join(f"{100 * scored[name]['coverage'][0]:.0f} %" for name in panels)
+title = f"Intervals at 90 % hold {covered} of the labels"
+figures.save(figures.predictions(panels, patients[0].y_test, title), "fig_predictions")
 
 # %% [markdown]
 # The patients of the first split, in standard deviations of the label: what was observed against what was predicted,
@@ -193,14 +203,20 @@ figures.save(figures.predictions(panels, labels[0]), "fig_predictions")
 # differ between machines; their order hardly does.
 
 # %% tags=["nbval-ignore-output"]
-rows = [
-    [name, f"{task.seconds(results):.2g}", f"{results[0].found.parameters}"] for name, results in regression.items()
-]
+rows = [[name, f"{seconds[name]:.2g}", f"{results[0].parameters}"] for name, results in regression.items()]
 print(aligned(["contender", "seconds", "parameters"], rows))
 
 # %% tags=["figure"]
-costs = {name: (task.seconds(results), over_patients(scored[name]["NLL"])) for name, results in regression.items()}
-figures.save(figures.quality_against_seconds(costs, "NLL (nats), lower is better"), "fig_costs")
+score, cost = "NLL (nats), lower is better", "seconds to fit and predict"
+panels = {
+    score: {name: over_patients(of["NLL"]) for name, of in scored.items()},
+    cost: {name: Estimate(at, at, at) for name, at in seconds.items()},
+}
+nlls, times = ([at.value for at in of.values()] for of in panels.values())
+title = (
+    f"The NLLs are within {max(nlls) - min(nlls):.2f} nats; costs differ by a factor of {max(times) / min(times):.0f}"
+)
+figures.save(figures.intervals(panels, title, logarithmic=[cost]), "fig_costs")
 
 # %% [markdown]
 # NLL in nats, with 95 % intervals over splits, against the seconds to fit and predict.
@@ -225,7 +241,8 @@ kinds = dict.fromkeys(shifts[0].outside, n_test_images)
 # %% tags=["figure"]
 first = {"trained on": shifts[0].X, **shifts[0].outside}
 shown = {name: found[:10] + shifts[0].centre for name, found in first.items()}
-figures.save(figures.images(shown), "fig_images")
+title = "Inside are the classes trained on; outside, other digits and patches of photographs"
+figures.save(figures.images(shown, title), "fig_images")
 
 # %% [markdown]
 # Ten images of each kind: training images, digits of held-out classes, and patches of photographs.
@@ -249,20 +266,19 @@ searches = []
 for number, at in zip(each, shifts, strict=True):
     choice = choose.by_evidence(net, at.X, detectors.odd(at.digits), scales)
     points = np.concatenate([at.inside, *at.outside.values()])
-    asked = task.Task(at.X, at.digits.astype(float), points, choice.net, choice.noise_std, sizes, number)
-    searches.append(asked)
-detection = task.run(detectors.DETECTORS, searches)
+    searches.append(task.Task(at.X, at.digits.astype(float), points, *choice, sizes, number))
+detection, seconds = task.run(detectors.DETECTORS, searches)
 
 
-def by_kind(scores):
-    """AUROC of each kind from outside, on each split, from a score for each split."""
-    found = [detectors.aurocs(score, n_test_images, kinds) for score in scores]
-    return {kind: np.array([of[kind] for of in found]) for kind in kinds}
+def by_kind(values):
+    """AUROC of each kind from outside, on each split, from the values of all points on each split."""
+    rows = [scores.aurocs(of_split, n_test_images, kinds) for of_split in values]
+    return {kind: np.array([row[kind] for row in rows]) for kind in kinds}
 
 
 def over_images(values):
     """The mean over splits of the images, with its interval."""
-    return over_splits(values, n_images, n_test_images)
+    return scores.over_splits(values, n_images, n_test_images)
 
 
 def area(values):
@@ -270,13 +286,15 @@ def area(values):
     return over_images(values).within(0, 1)
 
 
-areas = {name: by_kind([result.found for result in results]) for name, results in detection.items()}
+areas = {name: by_kind([result.values for result in results]) for name, results in detection.items()}
 rows = [[name, *(area(of[kind]).rounded() for kind in kinds)] for name, of in areas.items()]
 print(aligned(["AUROC", *kinds], rows))
 
 # %% tags=["figure"]
 panels = {f"AUROC, {kind}": {name: area(of[kind]) for name, of in areas.items()} for kind in kinds}
-figures.save(figures.intervals(panels, 0.5, "guessing"), "fig_detection")
+best = {kind: max(areas, key=lambda name: areas[name][kind].mean()) for kind in kinds}
+title = "Highest AUROC: " + "; ".join(f"on {kind} {name}" for kind, name in best.items())
+figures.save(figures.intervals(panels, title, {"guessing": 0.5}), "fig_detection")
 
 # %% [markdown]
 # AUROC of each contender for both kinds of image, with 95 % intervals over splits; the line is guessing. Again the
@@ -289,7 +307,7 @@ rows = [
     for name, of in areas.items()
     if name != ours
 ]
-print(aligned(["AUROC less that of Bayesian RND", *kinds], rows))
+print(aligned(["AUROC minus that of Bayesian RND", *kinds], rows))
 
 # %% [markdown]
 # **Where Bayesian RND loses, and why.** The exact posteriors and the nearest neighbour are better on the held-out
@@ -300,17 +318,21 @@ print(aligned(["AUROC less that of Bayesian RND", *kinds], rows))
 
 # %% tags=["figure"]
 counts = [2**power for power in range(heads.bit_length()) if 2**power <= heads]
-by_heads = [by_kind([detectors.of_first_heads(r.found, count) for r in detection[ours]]) for count in counts]
-found = {kind: [area(of[kind]) for of in by_heads] for kind in kinds}
-limits = {kind: areas["exact NTK-GP"][kind].mean() for kind in kinds}
-figures.save(figures.areas_against_heads(counts, found, limits), "fig_heads")
+by_heads = [by_kind([np.mean(result.errors[:count] ** 2, axis=0) for result in detection[ours]]) for count in counts]
+found = {kind: tuple(np.array([area(of[kind]) for of in by_heads]).T) for kind in kinds}
+limits = {f"{kind}, exact": areas["exact NTK-GP"][kind].mean() for kind in kinds}
+ends = ", ".join(f"{found[kind][0][-1]:.2f} of {areas['exact NTK-GP'][kind].mean():.2f} on {kind}" for kind in kinds)
+title = f"With {counts[-1]} heads the AUROC comes to {ends}"
+figures.save(
+    figures.against_size(counts, found, "heads, $K$", "AUROC", title, levels=limits, yscale="linear"), "fig_heads"
+)
 
 # %% [markdown]
 # AUROC against the number of heads, with 95 % intervals over splits. The thin lines are the exact posterior, the limit
 # of infinitely many heads. The costs, as before:
 
 # %% tags=["nbval-ignore-output"]
-rows = [[name, f"{task.seconds(results):.2g}", f"{results[0].found.parameters}"] for name, results in detection.items()]
+rows = [[name, f"{seconds[name]:.2g}", f"{results[0].parameters}"] for name, results in detection.items()]
 print(aligned(["contender", "seconds", "parameters"], rows))
 
 # %% [markdown]
@@ -337,9 +359,9 @@ flow = GradientFlow(rtol=rtol)
 noise = bandit.noise_std
 samplers = {
     "exact NTK-GP": thompson.exact(net, noise),
-    "Bayesian RND": thompson.samples(BayesianRND(net, heads=1, bodies=queries, noise_std=noise, solver=flow)),
-    # By this time the directions of the kernel with eigenvalues above noise_std^2 are learned.
-    "deep ensemble": thompson.members(DeepEnsemble(net, queries, solver=replace(flow, time=1 / noise**2))),
+    "Bayesian RND": thompson.fitted(BayesianRND(net, heads=1, bodies=queries, noise_std=noise, solver=flow)),
+    # As long as the noise lets directions of the kernel be learned: 1 / noise_std^2.
+    "deep ensemble": thompson.fitted(DeepEnsemble(net, queries, solver=replace(flow, time=1 / noise**2))),
     "control: at random": thompson.uniform,
 }
 regrets = thompson.study(samplers, bandit, bandit_seeds, rounds, queries, seed=seed)
@@ -356,7 +378,9 @@ rows = [
 print(aligned(["functions from", "regret, all queries", "regret of the best query"], rows))
 
 # %% tags=["figure"]
-figures.save(figures.regret_against_queries(regrets, unit="sd of the function"), "fig_regret")
+share = regrets[ours].sum(axis=1).mean() / regrets["control: at random"].sum(axis=1).mean()
+title = f"{ours} has {share:.2f} of the cumulative regret of chance"
+figures.save(figures.regret_against_queries(regrets, title, "sd of the function"), "fig_regret")
 
 # %% [markdown]
 # Regret against the number of queries, in standard deviations of the function: left its sum so far, right the smallest
@@ -374,8 +398,7 @@ figures.save(figures.regret_against_queries(regrets, unit="sd of the function"),
 # %%
 def best_of(kind):
     """The contender of highest AUROC, and its AUROC."""
-    name = max(areas, key=lambda name: areas[name][kind].mean())
-    return f"{name} {areas[name][kind].mean():.2f}"
+    return f"{best[kind]} {areas[best[kind]][kind].mean():.2f}"
 
 
 def nll(name):
