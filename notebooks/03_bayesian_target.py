@@ -475,7 +475,7 @@ rules = {
     for word, kind in (("body", "shared"), ("head", "independent"))
 }
 fig_heads = figures.ratios(
-    {"variance / posterior variance": figures.Ratios(series, (1 - TOLERATED, 1 + TOLERATED), rules)},
+    {"variance / posterior variance": figures.Ratios(series, (1 - TOLERATED, 1 + TOLERATED), "no warning", rules)},
     "load $NK / P$ (equations per hidden parameter)",
     r"Rule of the warning: one $\psi$ per body lowers the variance, one per head raises it",
 )

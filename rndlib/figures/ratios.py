@@ -26,12 +26,14 @@ from rndlib.figures.style import (
 class Ratios:
     """One panel of `ratios`.
 
-    series: label to rows of place, ratio, and the ends of its interval. tolerated: the ends of the margin.
+    series: label to rows of place, ratio, and the ends of its interval.
+    tolerated, band: the ends of a shaded band, and what it is.
     rules: label to places and the ratio that a rule of thumb predicts there.
     """
 
     series: Mapping[str, Float[np.ndarray, "cases 4"]]
     tolerated: tuple[float, float] | None = None
+    band: str = "its margin"
     rules: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
 
@@ -47,7 +49,7 @@ def ratios(panels: Mapping[str, Ratios], xlabel: str, title: str, xscale: str = 
         if panel.tolerated:
             ax.axhspan(*panel.tolerated, color=GREY, alpha=0.2, linewidth=0)
         ax.axhline(1, color=BLACK, linewidth=0.9, linestyle=":")
-        ends = [("theorem, with its margin" if panel.tolerated else "theorem", 1.0, PREDICTION)]
+        ends = [(f"theorem, shaded: {panel.band}" if panel.tolerated else "theorem", 1.0, PREDICTION)]
         for (label, (places, ratio)), line in zip(panel.rules.items(), ("-", "--"), strict=False):
             predicted(ax, places, ratio, label, line)
             ends.append((label, ratio[-1], PREDICTION))
