@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +32,9 @@ SAMPLED, NODES, FEWER = 100, 128, 96
 def _cases(asked: Asked) -> Iterator[Case]:
     work = QUICK_WORK if asked.quick else WORK
     for shape in QUICK if asked.quick else FULL:
-        yield Case(f"silu {shape}", lambda shape=shape: _against_quadrature(*shape, work))
+        yield partial(_against_quadrature, *shape, work)
         for activation in ("relu", "erf", "gelu"):
-            yield Case(f"{activation} {shape}", lambda a=activation, shape=shape: _against_closed_form(a, *shape))
+            yield partial(_against_closed_form, activation, *shape)
 
 
 SECTION = Section(

@@ -38,7 +38,7 @@ def _cases(asked: Asked) -> Iterator[Case]:
     sizes, trained = (QUICK_SIZES, QUICK_TRAINED) if asked.quick else (SIZES, TRAINED)
     for width in asked.widths or ((QUICK_WIDTH if asked.quick else WIDTH),):
         for n, points in sizes:
-            yield Case(f"{width}, {n}, {points}", partial(_rows, width, n, points, n <= trained))
+            yield partial(_rows, width, n, points, n <= trained)
 
 
 SECTION = Section(
