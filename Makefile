@@ -44,7 +44,7 @@ seeds: environment
 	$(BIN)/python ci/repeats.py other_seeds
 
 # What things cost beside other ways to them: half an hour on an idle machine, under three minutes with QUICK=1.
-# SECTIONS=kernels measures that part alone, WIDTHS=512,65536 networks of other widths. It resumes.
+# SECTIONS=kernels measures that part alone, WIDTHS=512,65536 networks of other widths.
 bench: environment
 	$(BIN)/python ci/bench.py $(if $(QUICK),--quick) $(if $(WIDTHS),--widths $(WIDTHS)) $(SECTIONS)
 
@@ -84,11 +84,11 @@ again-%:
 	@rm -rf results/.again/$* && mkdir -p results/.again/$*
 	$(SHARE) RNDLIB_OUTPUT=$(CURDIR)/results/.again/$* $(BIN)/pytest -q --nbval --nbval-current-env notebooks/$*.ipynb
 
-# Left out are tests that need NumPy and SciPy alone, of which both environments have the same, those of what lies above
-# the estimators, and sweeps.
+# All that depends on JAX's version: its primitives as rndlib uses them, every solver and estimator once against its
+# definition, and the examples of every public name. Kernels, laws, statistics and figures need none.
+NEWEST = newest imports activations linearise stochastic descent exponential definitions docs
 newest:
-	.venv-newest/bin/pytest -m "not tools and not neural_tangents and not torch and not sweep" \
-	  $(patsubst %,--ignore-glob='tests/test_%.py',datasets dynamics figures* interpol* kernels laws practice* sklearn statistics*)
+	.venv-newest/bin/pytest -m "not tools and not neural_tangents and not torch" $(NEWEST:%=tests/test_%.py)
 
 environment:
 	@ci/bootstrap .venv
