@@ -48,7 +48,7 @@ def measure(section: Section, asked: Asked) -> dict[str, Any]:
         # Without the name of the host, as the table is published.
         "hardware": {name: value for name, value in provenance.hardware().items() if name != "host"},
         "versions": provenance.versions(),
-        # The stored table is left out of it: it does not affect what is measured.
+        # Without the stored table, which does not affect what is measured.
         "checkout": provenance.checkout(ROOT, f"notebooks/{costs.FILE}"),
         "rows": rows,
     }
@@ -70,7 +70,7 @@ def widths(words: str) -> tuple[int, ...]:
 
 
 def arguments(words: Sequence[str]) -> tuple[list[str], Asked]:
-    """What the command line asks for; exits with a message where that does not exist."""
+    """The sections and sizes that the command line names; exits with a message if there are none such."""
     parser = argparse.ArgumentParser(prog="bench.py", description="Measure what things cost; see the file's head.")
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}; all by default")
     parser.add_argument("--quick", action="store_true", help="small sizes, under three minutes, not stored")

@@ -1,4 +1,4 @@
-"""The whole ledger over many seeds: how often each verdict comes out wrong.
+"""The whole ledger over many seeds: how often is each verdict wrong?
 
     python ci/repeats.py calibration | other_seeds [NOTEBOOK...]
 

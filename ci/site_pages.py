@@ -77,7 +77,7 @@ def contents(names: Sequence[str]) -> str:
 
 
 def report(verdicts: Sequence[Verdict], figures: Mapping[str, Mapping[str, site_notebooks.Drawn]], place: Path) -> str:
-    """What `rndlib report` writes but for the costs of a run, which differ from machine to machine.
+    """What `rndlib report` writes, except the costs of a run, which differ from machine to machine.
 
     `figures` has the figures of each notebook by name.
     """

@@ -1,4 +1,4 @@
-"""The floor: what this machine's matrix product and SiLU throughput allow, and how near rndlib comes to it."""
+"""The floor: the time that matrix products and SiLUs take on this machine at best, and how near rndlib comes to it."""
 
 from collections.abc import Iterator
 from functools import partial

@@ -29,7 +29,7 @@ CALLS, ENOUGH = 3, 20.0
 
 @dataclass(frozen=True)
 class Task:
-    """What grows, its sizes, and the powers of it that arithmetic is expected to grow with.
+    """What grows, at which sizes, and with which power of the size the arithmetic is expected to grow.
 
     prepare: returns the call that is measured, at one size.
     """
