@@ -29,7 +29,7 @@ def moved(stored: Mapping[str, Any], verdicts: list[Verdict]) -> Iterator[str]:
     for verdict in verdicts:
         if not ledger.holds(verdict):
             yield f"{verdict.id} does not hold: {verdict.value:g}, its control {verdict.control_value:g}"
-        allowed = ALLOWED * abs(verdict.tolerance)
+        allowed = ALLOWED * abs(verdict.claim.tolerance)
         row = stored[verdict.id]
         ends = list(zip(("low end", "high end"), verdict.interval or (), row["interval"] or (), strict=False))
         # A control lies anywhere above the tolerance, and is as uncertain as it is large.

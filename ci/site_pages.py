@@ -48,11 +48,11 @@ def claims(verdicts: Sequence[Verdict]) -> str:
         [
             [
                 f"[{v.id}](#{site_notebooks.verdict(v.id)})",
-                v.statement,
-                v.source,
+                v.claim.statement,
+                v.claim.source,
                 rounded(v.value),
-                rounded(v.tolerance),
-                v.control,
+                rounded(v.claim.tolerance),
+                v.claim.control,
                 rounded(v.control_value),
                 "PASS" if ledger.holds(v) else "FAIL",
             ]

@@ -1,4 +1,4 @@
-"""Sphinx's settings. Call ci/site_build.py, which puts the sources together first, and not Sphinx itself."""
+"""Settings of Sphinx. Do not call Sphinx itself, but ci/site_build.py, which first collects the sources."""
 
 import re
 from typing import Any
@@ -16,7 +16,7 @@ smartquotes = False  # An x with a prime is no quotation.
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
 exclude_patterns = ["README.md", "_generated", "downloads"]
 
-nb_execution_mode = "off"  # The stored outputs are what `make test` holds against a new run.
+nb_execution_mode = "off"  # `make test` compares the stored outputs with a new run.
 nb_merge_streams = True
 nb_render_markdown_format = "myst"
 myst_enable_extensions = ["attrs_inline", "dollarmath", "amsmath"]
@@ -39,7 +39,7 @@ html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
 html_show_copyright = False
-# It would fetch every page that is found, which a browser refuses to a page from a folder.
+# It would fetch every page of the result, which browsers refuse to a page opened from a folder.
 html_show_search_summary = False
 html_theme_options = {
     "sidebar_hide_name": False,

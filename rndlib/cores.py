@@ -1,6 +1,8 @@
 """Sharing the machine's cores among processes that run side by side."""
 
 import os
+from collections.abc import Sequence
+from contextlib import suppress
 
 COUNT = "PYTHON_CPU_COUNT"
 """How many cores Python is to count; its own `os.process_cpu_count` reads it from 3.13 on."""
@@ -29,6 +31,13 @@ def count() -> int:
     """How many threads of this process should compute at once: as many as it has cores, or as the environment says."""
     asked = os.environ.get(COUNT, "")
     return int(asked) if asked.isdecimal() and int(asked) > 0 else len(usable())
+
+
+def pin(cores: Sequence[int]) -> None:
+    """Keep the thread that calls this, and the processes that it starts, to these cores, where the system can."""
+    if hasattr(os, "sched_setaffinity"):
+        with suppress(OSError):  # Some containers forbid it.
+            os.sched_setaffinity(0, cores)
 
 
 def threads(count: int) -> dict[str, str]:

@@ -143,7 +143,7 @@ def test_the_report_has_every_number(soup):
     (table, *_) = soup("report.html").find_all("table")
     assert [row.find("td").get_text() for row in table.find("tbody").find_all("tr")] == list(CLAIMS)
     for verdict in site_pages.stored(notebooks.folder()):
-        assert verdict.statistic in table.get_text()
+        assert verdict.claim.statistic in table.get_text()
 
 
 def test_the_site_is_small(site):

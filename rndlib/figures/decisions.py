@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float
 
-from rndlib.evidence.statistics.seeds import t_interval
+from rndlib.evidence.statistics import t_interval
 from rndlib.figures.style import GREY, LOOKS, Figure, blank, legend_below, style
 
 _LOOKS = [*LOOKS, (GREY, "x", "-")]
@@ -37,7 +37,7 @@ def regret_against_queries(
             every = (index * len(queries) // (5 * len(found)), max(1, len(queries) // 5))
             for ax, so_far in zip(axes[0], (np.cumsum, np.minimum.accumulate), strict=True):
                 runs = so_far(regrets, axis=1)
-                ends = np.array([t_interval(column, (1 + confidence) / 2) for column in runs.T])
+                ends = np.array([t_interval(column, confidence, sides=2)[1:] for column in runs.T])
                 ax.fill_between(queries, *ends.T, color=colour, alpha=0.15, linewidth=0)
                 for end in ends.T:  # in grey, overlapping bands are told apart by their edges
                     ax.plot(queries, end, color=colour, linestyle=line, linewidth=0.5)

@@ -17,7 +17,7 @@ from scipy.stats import qmc
 from rndlib import checks
 from rndlib.blocks import parallel
 from rndlib.estimators import BayesianEnsemble, BayesianRND, DeepEnsemble
-from rndlib.evidence.statistics.draws import exact_draws
+from rndlib.evidence.statistics import exact_draws
 from rndlib.network import MLP
 from rndlib.theory import laws
 
