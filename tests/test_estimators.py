@@ -97,7 +97,6 @@ def test_few_heads_a_body_follow_the_law(directions):
     assert abs(ratio(model.errors(X_TEST), law) - 1) < margin(law.cov)
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("depth", "activation"), [(1, "silu"), (3, "silu"), (2, "relu"), (2, "erf"), (2, "gelu"), (2, "tanh")]
 )

@@ -110,7 +110,6 @@ def test_other_networks(depth, activation, backend):
 # --------------------------------------------------------------------------------------------------- finer steps
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("width", [128, 512, 2048])
 @pytest.mark.parametrize("time", [5.0, inf])
 def test_the_accuracy_asked_for(width, time):
@@ -135,7 +134,6 @@ def test_the_accuracy_asked_for_with_many_heads(time):
         assert report.error <= rtol / 2
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("width", [32, 128, 512])
 @pytest.mark.parametrize("time", [5.0, inf])
 def test_the_accuracy_asked_for_by_all_that_follow_a_pilot(width, time):

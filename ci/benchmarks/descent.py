@@ -1,7 +1,7 @@
 """How many steps descent takes until the test function is near the converged flow's.
 
-The number that the times are scaled by comes from the linear model of an infinitely wide network, at the rate that the
-networks' own tangent kernels allow; at a small size the networks themselves are trained, and say what it is there.
+The times are scaled to the steps of the linear model of an infinitely wide network, at the rate that the networks' own
+tangent kernels allow. At a small size the networks themselves are trained, to show how many steps they take.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ ACCURACY = 1e-2
 done, for half of the networks."""
 
 RATE = 0.95
-"""Of the largest stable rate 2 / lambda_max, where the fastest mode would not come to rest."""
+"""The rate as a share of the largest stable one, 2 / lambda_max, at which the fastest mode would not come to rest."""
 
 MOST = 10**9
 
