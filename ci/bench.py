@@ -20,10 +20,10 @@ from typing import Any
 
 import records
 from benchmarks.section import Asked, Section
+from tqdm import tqdm
 
 from rndlib import output
 from rndlib.running import costs, provenance
-from rndlib.training.progress import progress
 
 ROOT = Path(__file__).resolve().parent.parent
 SECTIONS = ("kernels", "ensembles", "heads", "sampling", "floor", "growth", "whole")
@@ -65,13 +65,16 @@ def measure(section: Section, asked: Asked, record: Path) -> dict[str, Any]:
     found = recorded(record, key)
     cases = list(section.cases(asked))
     record.parent.mkdir(exist_ok=True)
-    with record.open("a", encoding="utf-8") as file, progress(len(cases), "case", True) as tick:
+    with (
+        record.open("a", encoding="utf-8") as file,
+        tqdm(total=len(cases), unit="case", leave=False, disable=None) as bar,
+    ):
         for case in cases:
             if case.name not in found:
                 entry = {**key, "case": case.name, "rows": case.rows()}
                 records.append(file, entry)
                 found[case.name] = json.loads(json.dumps(entry["rows"]))
-            tick()
+            bar.update()
     return {
         "name": section.name,
         "title": section.title,

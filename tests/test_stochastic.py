@@ -13,7 +13,6 @@ from networks import BACKENDS, body, forward, relative, values
 from rndlib import MLP, RND, BayesianRND, DeepEnsemble, DivergenceError, GradientFlow, StochasticGradient, kernels
 from rndlib.training.backends.jax import JaxBackend
 from rndlib.training.backends.jax.precision import in_float64
-from rndlib.training.minibatches import Draws, MinibatchSteps
 from rndlib.training.problem import Problem
 from rndlib.training.weights import Role, draw, stream
 
@@ -118,14 +117,14 @@ def test_patience_leaves_each_body_at_its_best_epoch():
     losses = np.array([[9, 5, 3, 4, 4, 1, 1, 1, 1.0], [9, 8, 7, 6, 5, 4, 6, 6, 6.0]])
     solver = StochasticGradient(batch_size=4, epochs=8, patience=2)
 
-    class Counting(MinibatchSteps[int]):
-        start = 0
+    class Counting:
+        epochs = 0
 
-        def epoch(self, state, batches, rates):
-            return state + 1
+        def epoch(self, batches, rates):
+            self.epochs += 1
 
-        def params(self, state):
-            return [(np.full((2, 1, 1), float(state)), np.zeros((2, 1)))]
+        def params(self):
+            return [(np.full((2, 1, 1), float(self.epochs)), np.zeros((2, 1)))]
 
     class Written(JaxBackend):
         def functions(self, net, params, X, dtype):
@@ -134,9 +133,9 @@ def test_patience_leaves_each_body_at_its_best_epoch():
         def minibatches(self, problem, optimizer, pull):
             return Counting()
 
-    ticks, draws = [], Draws(0, Role.MEMBER, range(2))
-    problem = Problem(MLP(3, width=1), Counting().params(0), X, np.zeros((2, 1, 23)))
-    found, report = solver.run(problem, Written(), draws, lambda: ticks.append(1))
+    ticks, orders = [], [stream(0, Role.ORDER, int(Role.MEMBER), body) for body in range(2)]
+    problem = Problem(MLP(3, width=1), Counting().params(), X, np.zeros((2, 1, 23)))
+    found, report = solver.run(problem, Written(), orders, lambda: ticks.append(1))
     # The first waits two epochs after its second and is not taken up again; the second stops after its seventh.
     assert found[0][0].ravel().tolist() == [2, 5]
     assert (len(ticks), report.evaluations, report.converged) == (7, 7 * (21 // 4), True)

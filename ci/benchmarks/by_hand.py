@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from rndlib import MLP
-from rndlib.training.backends.jax.activations import VALUE_AND_SLOPE
+from rndlib.training.backends.jax.activations import value_and_slope
 from rndlib.training.backends.jax.programs import WIDE
 
 Layers = Any  # [(w (d, n), b (n,)), (v (n, 1), a (1,))], as the JAX backend has them
@@ -41,7 +41,7 @@ def _step(net: MLP, state: tuple[Layers, Layers], X: Any, y: Any, over: float, a
     def hidden(w: Any, b: Any) -> Any:
         return sum(X[:, j : j + 1] * (first * w[j]) for j in range(net.in_dim)) + bias * b
 
-    x, slope = VALUE_AND_SLOPE["silu"](hidden(w, b))
+    x, slope = value_and_slope("silu")(hidden(w, b))
     delta = slope * (last * v[:, 0])
     kernel = last**2 * _gram(x) + bias**2 + _gram(delta) * (first**2 * (X @ X.T) + bias**2)
     (dw, db), (dv, da) = jax.tree.map(jnp.subtract, params, here)

@@ -13,7 +13,8 @@ from rndlib import checks
 from rndlib.blocks import blockwise
 from rndlib.network import MLP
 from rndlib.training import backends
-from rndlib.training.backends.base import Backend
+from rndlib.training.problem import block_size
+from rndlib.training.protocols import Backend
 from rndlib.training.weights import Params, Role, draw
 
 Kernels = Float[np.ndarray, "bodies heads heads n n"]
@@ -74,4 +75,4 @@ def _of_blocks(
     def one(block: list[int]) -> np.ndarray:
         return values(loaded, draw(net, heads, seed, Role.MEMBER, block), X)
 
-    return blockwise(one, bodies, loaded.block_size(net, heads, len(X)))
+    return blockwise(one, bodies, block_size(net, heads, len(X)))
