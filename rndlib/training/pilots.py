@@ -52,7 +52,7 @@ class Pilot:
         return Pilot(steps, by * self.reach, by * self.error, by * self.plain, self.largest)
 
     def __or__(self, other: "Pilot") -> "Pilot":
-        """The advice of two groups of bodies: the group that needed more steps decides; at equal steps, the maxima."""
+        """The advice of two groups of bodies: of the one that needed more steps, or the maxima at equal steps."""
         if self.steps != other.steps:
             return max(self, other, key=lambda pilot: pilot.steps)
         return Pilot(*(max(ours, theirs) for ours, theirs in zip(astuple(self), astuple(other), strict=True)))

@@ -52,11 +52,8 @@ class Problem:
     xi are extra trainable offsets, one per training point and head. They add noise_std^2 to the diagonal of the tangent
     kernel on the training set.
 
-    net: the description of the network.
     start: initial weights and biases of every body.
-    X: (N, in_dim), the training points.
     targets: y, (bodies, heads, N).
-    noise_std: scale of the offsets, >= 0.
     offsets: xi at the start, (bodies, N, heads); None for zeros.
     """
 
@@ -83,8 +80,7 @@ class Problem:
 class Task:
     """All bodies of a fit: networks of one description, each trained from its own weights to its own targets.
 
-    net, X, noise_std: as in `Problem`.
-    heads, bodies: outputs per body, and how many bodies there are.
+    heads: outputs per body.
     role, seed: what the initial weights are drawn from (`rndlib.training.weights`).
     targets: gives a block's targets from its body indices and initial weights.
     jitter: whether the offsets start at N(0, 1) rather than at zero.
@@ -112,8 +108,7 @@ class Task:
 class Trained:
     """Bodies after training, in the blocks they were trained in.
 
-    bodies: how many there are. blocks: the indices of each block's bodies and their parameters; the last block may
-    repeat the last body. report: what training did.
+    blocks: the indices of each block's bodies and their parameters; the last block may repeat the last body.
     """
 
     bodies: int

@@ -24,8 +24,7 @@ class Report:
     time: training time reached, `inf` at convergence; None for minibatches, which no single time describes.
     residual: largest `||f(X) - y|| / ||f_0(X) - y||` over the bodies, with `1e-4 ||y||` for the denominator where that
         is larger; at a finite time it need not be small.
-    error: largest estimated relative error of the trained function. It is 0 for gradient descent, which is exact, and
-        None for minibatches, which have nothing to be compared with.
+    error: largest estimated relative error of the trained function; 0 for gradient descent, None for minibatches.
     evaluations: the most evaluations of network and tangent kernel on the training set that any body took, or steps.
     converged: whether the accuracy asked for was reached; for minibatches, the epochs or the patience.
 

@@ -60,9 +60,8 @@ def gradient_flow(
 
     A second extrapolation more than doubles the cost, and only adds an error estimate. With a `pilot` from other bodies
     of the same description, the error is estimated from how far the first one extrapolates, and only bodies whose
-    estimate is too large go on. The pilot also says how many steps to take, and whether to extrapolate, which with few
-    steps may do harm. Its time grid is reused; the error estimate covers it. Bodies without a pilot go on together
-    until all of them are accurate enough, so that their advice holds for all.
+    estimate is too large go on. The pilot also says how many steps to take, whether to extrapolate, which with few
+    steps may do harm, and the time grid. Bodies without a pilot go on together until all are accurate enough.
 
     Raises
     ------
@@ -191,7 +190,7 @@ def _times(cut: Float[np.ndarray, " half_steps"], follows_on: bool) -> Float[np.
 def _around(X: np.ndarray) -> np.ndarray:
     """Points with the data's mean and covariance that are not training points: mirrored ones, sums, differences.
 
-    A single point says nothing of the covariance: there, points at its own distance from the origin (or 1) around it.
+    A single point has none: there, points around it, at its own distance from the origin (or 1).
     """
     if len(X) == 1:
         size = np.sqrt(np.mean(X**2))

@@ -20,28 +20,27 @@ from rndlib.training.weights import Params, Role, chosen, stream
 class StochasticGradient(Solver):
     """Minibatch training on the mean over points of `1/2 ||f(x) - y||^2`, for more data than the others can take.
 
-    Steps through data in batches, in an order that follows from the estimator's seed, the same on every backend; the
-    rate falls to zero along half a cosine. Needs no kernel matrix: memory and time per epoch grow with N.
+    The order of points follows from the estimator's seed and is the same on every backend. The learning rate falls to
+    zero along half a cosine. There is no kernel matrix: memory and time per epoch grow with N.
 
-    Of the laws of `rndlib.laws` this leaves, for a network wide enough to stay linear in its parameters:
+    For a network wide enough to stay linear in its parameters, the laws of `rndlib.laws` hold as follows:
 
     - "sgd" without noise, trained until the loss vanishes, keeps the law at infinite time. Each step is a combination
-      of the gradients at training points, so that the parameters stay in theta_0 + range(J'), where only one point
-      interpolates: the one that gradient flow finds.
-    - "adam" without noise does not, however long it trains. It rescales each parameter by its own gradients, leaves
-      that set, and finds another interpolant; how far from gradient flow's does not fall with the width.
-    - With noise_std > 0 either keeps it, if trained to the minimum: targets are jittered and parameters drawn to their
-      start by a penalty, which has one minimum. The slowest directions take `N / noise_std^2 / learning_rate` steps.
-    - Stopped earlier, by `epochs` or `patience`, it has the law of no single time: there is no clock that all
-      directions share. Points that are held out are not trained on, and count as unknown.
+      of gradients at training points, so that it finds the same interpolant as gradient flow.
+    - "adam" without noise does not, however long it trains and however wide the network is. It rescales each parameter
+      by its own gradients, and finds another interpolant.
+    - With noise_std > 0 either keeps the law, if trained to the minimum: targets are jittered, and a penalty draws the
+      parameters to their start. The slowest directions take `N / noise_std^2 / learning_rate` steps.
+    - Stopped earlier, by `epochs` or `patience`, it has the law of no single time. Points that are held out are not
+      trained on, and count as unknown.
 
     Parameters
     ----------
     optimizer: "adam" or "sgd", in the defaults of optax and torch.optim, which agree.
     learning_rate: the first step's rate, > 0. Plain gradient steps on the mean loss need less than 2 N / lambda_max.
-    batch_size: points a step, >= 1; of fewer points, all. An epoch leaves out what does not fill a batch.
+    batch_size: points per step, >= 1; all points if there are fewer. An epoch leaves out an incomplete batch.
     epochs: passes over the data at most, >= 1.
-    patience: epochs to wait for a lower loss on the points held out before a body is left at its best one, >= 1; None
+    patience: epochs to wait for a lower loss on the points held out before a body is left at its best, >= 1; None
         trains on all points for all epochs.
     validation_fraction: part of the points that is held out where there is a patience, between 0 and 1.
     progress: show a bar where standard error is a terminal.
@@ -104,7 +103,7 @@ class StochasticGradient(Solver):
         return self.learning_rate * (0.5 + 0.5 * np.cos(np.pi * steps)).reshape(self.epochs, batches)
 
     def train(self, task: Task, backend: Backend) -> Trained:
-        """Train every body of a task, with a progress bar; repeated points do no harm.
+        """Train every body of a task.
 
         Raises
         ------
@@ -179,5 +178,5 @@ class StochasticGradient(Solver):
 
 
 def _picked(values: Float[np.ndarray, "bodies heads n"], rows: np.ndarray) -> np.ndarray:
-    """Of each body its own rows of points, (bodies, heads, rows)."""
+    """The values of each body at its own rows of points, (bodies, heads, rows)."""
     return np.take_along_axis(values, rows[:, None], axis=2)
