@@ -261,11 +261,13 @@ def test_a_network_is_what_its_linearisation_can_do(heads, h):
     }
     at = Traced(function, params)
     assert isinstance(at, Linearised)
-    A = np.asarray(at.kernel_matrix())
+    A = np.asarray(jax.jit(lambda p: Traced(function, p).kernel_matrix())(params))
     blocks = A.reshape(len(X), heads, len(X), heads)
     mean = np.einsum("iaja->ij", blocks) / heads  # what the empirical kernel of a head is near to
     spectrum = Spectrum(*map(jnp.asarray, np.linalg.eigh(mean)))
-    v = flow_integral(at, at.values, jnp.array([h]), jnp.asarray(0.0), spectrum)
+    v = jax.jit(lambda p: flow_integral(Traced(function, p), at.values, jnp.array([h]), jnp.asarray(0.0), spectrum))(
+        params
+    )
     r = np.asarray(at.values).ravel()
     expected = np.linalg.solve(A, r) if h == inf else integral(A, r, h)
     size = np.linalg.norm(A @ expected if h == inf else expected)

@@ -27,6 +27,11 @@ OPTIMIZERS = {"adam": 0.01, "sgd": 0.2}
 quick = partial(StochasticGradient, batch_size=5, epochs=4, progress=False)
 
 
+@jax.jit
+def gradient(params, x, y):
+    return jax.grad(lambda p: 0.5 * jnp.sum((forward(NET, p, x) - y) ** 2) / len(x))(params)
+
+
 @in_float64
 def written_out(member, solver):
     """A member's function: permutations by its stream, gradients by jax.grad, Adam by its formulas (Kingma and Ba)."""
@@ -34,7 +39,6 @@ def written_out(member, solver):
     y = jnp.asarray(values(NET, body(draw(NET, 1, 3, Role.TARGET, [member]), 0), X).T)
     generator = stream(3, Role.ORDER, int(Role.PREDICTOR), member)
     order = generator.permutation(len(X))
-    gradient = jax.jit(jax.grad(lambda p, x, y: 0.5 * jnp.sum((forward(NET, p, x) - y) ** 2) / len(x)))
     params, first, second = start, jax.tree.map(jnp.zeros_like, start), jax.tree.map(jnp.zeros_like, start)
     # Of 23 points 3 are left out of each epoch.
     batches = [part for _ in range(solver.epochs) for part in np.split(generator.permutation(order)[:20], 4)]

@@ -102,12 +102,14 @@ def _gradient_flow(
 
     def functions(shift: State) -> Functions:
         dtype = shift[1].dtype
-        params = mapped(lambda a, b: a.astype(dtype) + b, problem.start, shift[0])
+        params = mapped(lambda a, b: a.astype(dtype) + b, state[0], shift[0])
         return backend.functions(problem.net, params, probes, dtype.name)
 
     allowed, most = _allowed(rtol), min(MOST_STEPS, precision.MOST_STEPS) if single else MOST_STEPS
     steps = pilot.steps // 2 if pilot else FIRST_STEPS
     shift = coarse = integrate(steps, going)
+    # In the memory order of the backend's arrays, as sums of arrays of two orders are slow.
+    state = mapped(lambda a, like: np.add(a, 0.0, out=np.empty_like(like, dtype=float)), state, coarse)
     last = None
     while True:
         steps *= 2
