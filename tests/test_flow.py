@@ -173,7 +173,7 @@ def test_a_pilot_saves_evaluations_where_the_block_is_like_it_and_is_not_believe
 
 
 @pytest.mark.parametrize(("heads", "backend"), [(1, "jax"), pytest.param(MANY, "torch", marks=pytest.mark.torch)])
-def test_of_bodies_that_follow_a_pilot_those_go_on_that_have_to(heads, backend, monkeypatch):
+def test_only_followers_that_have_to_go_on(heads, backend, monkeypatch):
     monkeypatch.setattr(precision, "single", lambda *_: False)  # so that alone and together are the same to rounding
     problem = Problem(MLP(3, width=128), AXES, heads=heads, bodies=4, backend=backend)
     pilot = problem.advised(GradientFlow(rtol=1e-2))[2]

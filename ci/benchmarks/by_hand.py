@@ -2,7 +2,7 @@
 
 In the precision of what they are given, but for the eigenproblem, which is in float64.
 
-It is what is left of `rndlib.training.backends.jax.flow` when the network, its depth and its heads are known
+It is what is left of `rndlib.training.steps` when the network, its depth and its heads are known
 beforehand. How far this stays behind the machine is up to XLA; how far the library stays behind this, to the library.
 """
 

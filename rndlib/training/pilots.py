@@ -26,11 +26,6 @@ class Pilot:
         """Whether the extrapolation is more accurate than the finer integration; with few steps it may not be."""
         return self.error <= self.plain
 
-    @property
-    def best(self) -> float:
-        """The error of the more accurate of the two."""
-        return min(self.error, self.plain)
-
     def estimate(self, reach: float) -> float:
         """Estimated relative error of another body that takes as many steps and extrapolates this far.
 
@@ -38,7 +33,7 @@ class Pilot:
         sample of pilots.
         """
         further = reach / self.reach if self.reach > 0 else 1.0
-        return 4 * self.best * further * max(1.0, further)
+        return 4 * min(self.error, self.plain) * further * max(1.0, further)
 
     def finer(self, allowed: float, reach: float) -> "Pilot":
         """The same advice with enough steps, by second order, to bring the estimate at this reach down to `allowed`.

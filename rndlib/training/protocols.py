@@ -9,9 +9,13 @@ from rndlib.network import MLP
 from rndlib.training.problem import Problem, Spectrum, State
 from rndlib.training.weights import Directions, Params
 
+Points = Float[np.ndarray, "n d"]
 Functions = Float[np.ndarray, "bodies heads n"]
 Residuals = Float[np.ndarray, "bodies n heads"]
 Kernels = Float[np.ndarray, "bodies heads heads n n"]
+
+Times = Float[np.ndarray, "evaluations 2"]
+Marks = Bool[np.ndarray, " bodies"]
 
 Array = TypeVar("Array")
 Change = TypeVar("Change")
@@ -71,20 +75,18 @@ class Minibatches(Protocol):
 class Backend(Protocol):
     """The same few functions on one array library. Arrays go in and come out as NumPy arrays, bodies first."""
 
-    def functions(self, net: MLP, params: Params, X: Float[np.ndarray, "n d"], dtype: str) -> Functions:
+    def functions(self, net: MLP, params: Params, X: Points, dtype: str) -> Functions:
         """f(X; theta) of every body and head (Eq. 1), computed in `dtype`, returned in float64."""
         ...
 
-    def tangents(
-        self, net: MLP, params: Params, directions: Directions, X: Float[np.ndarray, "n d"], dtype: str
-    ) -> Functions:
+    def tangents(self, net: MLP, params: Params, directions: Directions, X: Points, dtype: str) -> Functions:
         """J_theta f(X) psi with the last layer's part of psi zero (Proposition 4.1), in `dtype`.
 
         Directions have one leading entry per body, shared by its heads, or one per body and head, body-major.
         """
         ...
 
-    def tangent_kernels(self, net: MLP, params: Params, X: Float[np.ndarray, "n d"]) -> tuple[Kernels, Kernels]:
+    def tangent_kernels(self, net: MLP, params: Params, X: Points) -> tuple[Kernels, Kernels]:
         """Empirical tangent kernels `nabla f_i(x)' nabla f_j(x')` of every body: the last layer's part, and the rest.
 
         Entry [b, i, j, p, q] is that of body b, heads i and j, points p and q. In the limit of width the parts are
@@ -92,7 +94,7 @@ class Backend(Protocol):
         """
         ...
 
-    def kernel_product(self, net: MLP, params: Params, X: Float[np.ndarray, "n d"], v: Residuals) -> Residuals:
+    def kernel_product(self, net: MLP, params: Params, X: Points, v: Residuals) -> Residuals:
         """Theta v of every body, with Theta its tangent kernel over points and heads."""
         ...
 
@@ -102,8 +104,8 @@ class Backend(Protocol):
         state: State,
         residual: Residuals,
         spectrum: Spectrum,
-        times: Float[np.ndarray, "evaluations 2"],
-        going: Bool[np.ndarray, " bodies"],
+        times: Times,
+        going: Marks,
         single: bool,
     ) -> State:
         """How far evaluations of network and tangent kernel lead from a state, for bodies that are `going`.

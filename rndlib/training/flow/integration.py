@@ -18,13 +18,12 @@ enough, is decided here, so that all backends take the same ones.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import reduce
 from math import inf, sqrt
 from operator import or_
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from rndlib.training.flow import conditioning, precision
 from rndlib.training.flow.exponential import dense
@@ -32,7 +31,7 @@ from rndlib.training.flow.time_grid import clock, stretched
 from rndlib.training.lanczos import largest_eigenvalue
 from rndlib.training.pilots import Pilot
 from rndlib.training.problem import Problem, Spectrum, State
-from rndlib.training.protocols import Backend
+from rndlib.training.protocols import Backend, Marks, Times
 from rndlib.training.report import DivergenceError, Report
 from rndlib.training.residuals import relative, residual, sizes
 from rndlib.training.weights import Params, chosen, mapped
@@ -43,7 +42,6 @@ RESIDUAL_FLOOR = 1e-9
 """Training residual, relative to the first, at which training has converged."""
 
 Functions = Float[np.ndarray, "bodies heads probes"]
-Marks = Bool[np.ndarray, " bodies"]
 
 
 def gradient_flow(
@@ -53,10 +51,11 @@ def gradient_flow(
     rtol: float,
     spectrum: Spectrum,
     pilot: Pilot | None = None,
+    single: bool = False,
 ) -> tuple[Params, Report, Pilot | None]:
     """The parameters of a block of bodies after gradient flow to `time`, a report, and advice to other bodies.
 
-    `spectrum` is that of the infinite-width kernel on X, noise included.
+    `spectrum` is that of the infinite-width kernel on X, noise included. Steps are in float32 where `single`.
 
     A second extrapolation more than doubles the cost, and only adds an error estimate. With a `pilot` from other bodies
     of the same description, the error is estimated from how far the first one extrapolates, and only bodies whose
@@ -65,24 +64,9 @@ def gradient_flow(
 
     Raises
     ------
-    DivergenceError: a network left the finite numbers, or the accuracy was not reached within MOST_STEPS steps.
+    DivergenceError: a network left the finite numbers, or missed the accuracy within MOST_STEPS steps; in float32,
+        within `precision.MOST_STEPS`.
     """
-    if precision.single(time, rtol, spectrum.values, pilot.steps if pilot else FIRST_STEPS):
-        with suppress(DivergenceError):  # Rounding may be why it failed.
-            return _gradient_flow(backend, problem, time, rtol, spectrum, pilot, single=True)
-    return _gradient_flow(backend, problem, time, rtol, spectrum, pilot, single=False)
-
-
-def _gradient_flow(
-    backend: Backend,
-    problem: Problem,
-    time: float,
-    rtol: float,
-    spectrum: Spectrum,
-    pilot: Pilot | None,
-    single: bool,
-) -> tuple[Params, Report, Pilot | None]:
-    """`gradient_flow` in one precision; in float32, with at most `precision.MOST_STEPS` steps, and none after NaN."""
     # Many heads on one body raise the largest eigenvalue far above its limit; the grid must resolve that, too.
     largest = pilot.largest if pilot else largest_eigenvalue(problem, backend)
     cut = clock(stretched(spectrum.values, largest), time)
@@ -105,7 +89,8 @@ def _gradient_flow(
         params = mapped(lambda a, b: a.astype(dtype) + b, state[0], shift[0])
         return backend.functions(problem.net, params, probes, dtype.name)
 
-    allowed, most = _allowed(rtol), min(MOST_STEPS, precision.MOST_STEPS) if single else MOST_STEPS
+    # A safety factor of two: the probes stand in for points that the caller will choose.
+    allowed, most = rtol / 2, min(MOST_STEPS, precision.MOST_STEPS) if single else MOST_STEPS
     steps = pilot.steps // 2 if pilot else FIRST_STEPS
     shift = coarse = integrate(steps, going)
     # In the memory order of the backend's arrays, as sums of arrays of two orders are slow.
@@ -168,15 +153,10 @@ def _gradient_flow(
 def followed(pilots: Sequence[Pilot], rtol: float) -> Pilot:
     """The advice of several blocks to those that follow, of which half should need no more steps."""
     pilot = reduce(or_, pilots)
-    return pilot.finer(_allowed(rtol), float(np.median([p.reach * (p.steps / pilot.steps) ** 2 for p in pilots])))
+    return pilot.finer(rtol / 2, float(np.median([p.reach * (p.steps / pilot.steps) ** 2 for p in pilots])))
 
 
-def _allowed(rtol: float) -> float:
-    # A safety factor of two: the probes stand in for points that the caller will choose.
-    return rtol / 2
-
-
-def _times(cut: Float[np.ndarray, " half_steps"], follows_on: bool) -> Float[np.ndarray, "evaluations 2"]:
+def _times(cut: Float[np.ndarray, " half_steps"], follows_on: bool) -> Times:
     """The rows of `Backend.integrate` for steps that last so long, each after the way to its midpoint.
 
     `follows_on`: whether the linear flow of a step is followed to the next midpoint, or an evaluation comes between.

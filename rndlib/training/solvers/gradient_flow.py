@@ -1,6 +1,7 @@
 """Gradient flow, the continuous-time limit of gradient descent (Eq. 3)."""
 
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
@@ -12,11 +13,11 @@ from rndlib import checks
 from rndlib.blocks import parallel
 from rndlib.network import MLP
 from rndlib.theory import kernels
-from rndlib.training.flow import conditioning, integration
+from rndlib.training.flow import conditioning, integration, precision
 from rndlib.training.pilots import Pilot
 from rndlib.training.problem import Problem, Spectrum, Task, Trained
 from rndlib.training.protocols import Backend
-from rndlib.training.report import Report
+from rndlib.training.report import DivergenceError, Report
 from rndlib.training.solvers.solver import Solver, full_batch_blocks
 from rndlib.training.weights import Params
 
@@ -78,6 +79,10 @@ class GradientFlow(Solver):
         self, problem: Problem, backend: Backend, spectrum: Spectrum, pilot: Pilot | None = None
     ) -> tuple[Params, Report, Pilot | None]:
         """Train one block of bodies, with advice from others if some have been trained, and return advice to others."""
+        steps = pilot.steps if pilot else integration.FIRST_STEPS
+        if precision.single(self.time, self.rtol, spectrum.values, steps):
+            with suppress(DivergenceError):  # Rounding may be why it failed.
+                return integration.gradient_flow(backend, problem, self.time, self.rtol, spectrum, pilot, True)
         return integration.gradient_flow(backend, problem, self.time, self.rtol, spectrum, pilot)
 
     def _spectrum(self, net: MLP, X: Float[np.ndarray, "n d"], noise_std: float) -> Spectrum:

@@ -19,7 +19,7 @@ from rndlib.training.backends.jax.programs import WIDE, program
 from rndlib.training.flow.integration import MOST_STEPS
 from rndlib.training.flow.library import Library
 from rndlib.training.problem import Problem, Spectrum, State
-from rndlib.training.protocols import Minibatches
+from rndlib.training.protocols import Functions, Kernels, Marks, Minibatches, Points, Residuals, Times
 from rndlib.training.steps import descent_step, flow_evaluation
 from rndlib.training.weights import Directions, Params, paired
 
@@ -46,21 +46,15 @@ LIBRARY = Library(
 class JaxBackend:
     """`rndlib.training.protocols.Backend` on JAX."""
 
-    def functions(
-        self, net: MLP, params: Params, X: Float[np.ndarray, "n d"], dtype: str
-    ) -> Float[np.ndarray, "bodies heads n"]:
+    def functions(self, net: MLP, params: Params, X: Points, dtype: str) -> Functions:
         return _in_chunks(net, X, dtype, _functions, params)
 
-    def tangents(
-        self, net: MLP, params: Params, directions: Directions, X: Float[np.ndarray, "n d"], dtype: str
-    ) -> Float[np.ndarray, "bodies heads n"]:
+    def tangents(self, net: MLP, params: Params, directions: Directions, X: Points, dtype: str) -> Functions:
         values = _in_chunks(net, X, dtype, _tangents, *paired(params, directions))
         return values.reshape(len(params[0][0]), -1, len(X))
 
     @in_float64
-    def tangent_kernels(
-        self, net: MLP, params: Params, X: Float[np.ndarray, "n d"]
-    ) -> tuple[Float[np.ndarray, "bodies heads heads n n"], Float[np.ndarray, "bodies heads heads n n"]]:
+    def tangent_kernels(self, net: MLP, params: Params, X: Points) -> tuple[Kernels, Kernels]:
         n, heads = len(X), params[-1][0].shape[1]
         grams, total = map(np.asarray, _tangent_kernels(net, X, transposed(params)))
         total = total.reshape(-1, n, heads, n, heads).transpose(0, 2, 4, 1, 3)
@@ -68,9 +62,7 @@ class JaxBackend:
         return last, total - last
 
     @in_float64
-    def kernel_product(
-        self, net: MLP, params: Params, X: Float[np.ndarray, "n d"], v: Float[np.ndarray, "bodies n heads"]
-    ) -> Float[np.ndarray, "bodies n heads"]:
+    def kernel_product(self, net: MLP, params: Params, X: Points, v: Residuals) -> Residuals:
         return np.asarray(_kernel_product(net, X, transposed(params), v))
 
     @in_float64
@@ -78,10 +70,10 @@ class JaxBackend:
         self,
         problem: Problem,
         state: State,
-        residual: Float[np.ndarray, "bodies n heads"],
+        residual: Residuals,
         spectrum: Spectrum,
-        times: Float[np.ndarray, "evaluations 2"],
-        going: np.ndarray,
+        times: Times,
+        going: Marks,
         single: bool,
     ) -> State:
         params, offsets = state

@@ -4,7 +4,7 @@ Arrays go in and come out as NumPy arrays with the bodies on the leading axis. E
 here changes, or depends on, PyTorch's own settings: its default device is one per thread, and a fit has several.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from rndlib.training.backends.torch.linearise import apply, linearised
 from rndlib.training.backends.torch.stochastic import TorchMinibatches
 from rndlib.training.flow.library import Library
 from rndlib.training.problem import Problem, Spectrum, State
-from rndlib.training.protocols import Minibatches
+from rndlib.training.protocols import Functions, Kernels, Marks, Minibatches, Points, Residuals, Times
 from rndlib.training.steps import descent_step, flow_evaluation
 from rndlib.training.weights import Directions, Params, mapped, paired
 
@@ -59,15 +59,11 @@ class TorchBackend:
         self.device = device
 
     @torch.no_grad()
-    def functions(
-        self, net: MLP, params: Params, X: Float[np.ndarray, "n d"], dtype: str
-    ) -> Float[np.ndarray, "bodies heads n"]:
+    def functions(self, net: MLP, params: Params, X: Points, dtype: str) -> Functions:
         return self._in_chunks(net, X, dtype, lambda x, params: apply(net, params, x), params)
 
     @torch.no_grad()
-    def tangents(
-        self, net: MLP, params: Params, directions: Directions, X: Float[np.ndarray, "n d"], dtype: str
-    ) -> Float[np.ndarray, "bodies heads n"]:
+    def tangents(self, net: MLP, params: Params, directions: Directions, X: Points, dtype: str) -> Functions:
         def tangent(x: Tensor, params: Any, directions: Any) -> Tensor:
             change = [*directions, mapped(torch.zeros_like, params[-1])]
             return linearised(net, params, x)[1].push_forward(change)
@@ -76,9 +72,7 @@ class TorchBackend:
         return values.reshape(len(params[0][0]), -1, len(X))
 
     @torch.no_grad()
-    def tangent_kernels(
-        self, net: MLP, params: Params, X: Float[np.ndarray, "n d"]
-    ) -> tuple[Float[np.ndarray, "bodies heads heads n n"], Float[np.ndarray, "bodies heads heads n n"]]:
+    def tangent_kernels(self, net: MLP, params: Params, X: Points) -> tuple[Kernels, Kernels]:
         n, heads = len(X), params[-1][0].shape[1]
         _, tangent = linearised(net, *self._tensors((params, X)))
         total = _array(tangent.kernel_matrix()).reshape(-1, n, heads, n, heads).transpose(0, 2, 4, 1, 3)
@@ -86,9 +80,7 @@ class TorchBackend:
         return last, total - last
 
     @torch.no_grad()
-    def kernel_product(
-        self, net: MLP, params: Params, X: Float[np.ndarray, "n d"], v: Float[np.ndarray, "bodies n heads"]
-    ) -> Float[np.ndarray, "bodies n heads"]:
+    def kernel_product(self, net: MLP, params: Params, X: Points, v: Residuals) -> Residuals:
         start, points, vectors = self._tensors((params, X, v))
         return _array(linearised(net, start, points)[1].kernel_product(vectors[:, None])[:, 0])
 
@@ -97,10 +89,10 @@ class TorchBackend:
         self,
         problem: Problem,
         state: State,
-        residual: Float[np.ndarray, "bodies n heads"],
+        residual: Residuals,
         spectrum: Spectrum,
-        times: Float[np.ndarray, "evaluations 2"],
-        going: np.ndarray,
+        times: Times,
+        going: Marks,
         single: bool,
     ) -> State:
         net, dtype = problem.net, "float32" if single else "float64"
@@ -109,34 +101,37 @@ class TorchBackend:
         r, vectors, values, rows, noise_std = self._tensors(
             (residual[going], spectrum.vectors, spectrum.values, times, problem.noise_std)
         )
-        parts = []
-        for some in self._groups(net, y):
-            start, targets, left = mapped(lambda a, some=some: a[some], ((params, offsets), y, r))
+
+        def follow(start: Any, y: Tensor, r: Tensor) -> Any:
             evaluate = flow_evaluation(
                 lambda params: linearised(net, params, X),
-                *(start, targets, noise_std, left, Spectrum(values, vectors), rows, LIBRARY),
+                *(start, y, noise_std, r, Spectrum(values, vectors), rows, LIBRARY),
             )
             none = mapped(torch.zeros_like, start)
             carry = none, none[0]
             for index in range(len(rows)):
                 carry = evaluate(index, carry)
-            parts.append(carry[0])
-        shift = mapped(lambda *parts: _array(torch.cat(parts)), *parts)
-        return mapped(lambda part: _spread(part, going), shift)
+            return carry[0]
+
+        def spread(part: np.ndarray) -> np.ndarray:
+            whole = np.zeros((len(going), *part.shape[1:]), part.dtype)
+            whole[going] = part
+            return whole
+
+        return mapped(spread, _in_groups(follow, len(y), self._group(net, y), (params, offsets), y, r))
 
     @torch.no_grad()
     def descend(self, problem: Problem, learning_rate: float, steps: int) -> State:
-        y, offsets = problem.by_points
-        state, y, X = self._tensors(((problem.start, offsets), y, problem.X))
-        parts = []
-        for some in self._groups(problem.net, y):
-            part, targets = mapped(lambda a, some=some: a[some], (state, y))
+        start, targets, X = self._tensors((problem.state, problem.by_points[0], problem.X))
+
+        def descended(state: Any, y: Tensor) -> Any:
             for _ in range(steps):
-                part = descent_step(
-                    lambda params: linearised(problem.net, params, X), part, targets, problem.noise_std, learning_rate
+                state = descent_step(
+                    lambda params: linearised(problem.net, params, X), state, y, problem.noise_std, learning_rate
                 )
-            parts.append(part)
-        return mapped(lambda *parts: _array(torch.cat(parts)), *parts)
+            return state
+
+        return _in_groups(descended, len(targets), self._group(problem.net, targets), start, targets)
 
     @torch.no_grad()
     def minibatches(self, problem: Problem, optimizer: str, pull: float) -> Minibatches:
@@ -148,33 +143,32 @@ class TorchBackend:
         options: Any = {"dtype": getattr(torch, dtype), "device": self.device}
         return mapped(lambda a: torch.tensor(np.ascontiguousarray(a).reshape(np.shape(a)), **options), arrays)
 
-    def _groups(self, net: MLP, targets: Float[Tensor, "bodies n heads"]) -> Iterator[slice]:
-        """The bodies of a block, as many at a time as train fastest together; on other devices, all of them."""
+    def _group(self, net: MLP, targets: Float[Tensor, "bodies n heads"]) -> int:
+        """As many bodies as train fastest together; on other devices than the processor, all."""
         bodies, n, heads = targets.shape
         parameters = sum(rows * columns for rows, columns in net.layer_shapes(heads))
         each = targets.itemsize * max(n * max(net.width, heads), parameters)
-        size = bodies if self.device != "cpu" else max(1, CACHE_BYTES // each)
-        return (slice(first, first + size) for first in range(0, bodies, size))
+        return bodies if self.device != "cpu" else max(1, CACHE_BYTES // each)
 
     def _in_chunks(self, net: MLP, X: np.ndarray, dtype: str, function: Any, *trees: Any) -> np.ndarray:
         """`function` of points and bodies, (bodies, n, heads), of a few points and a few bodies at a time."""
         points, trees = self._tensors((X, trees), dtype)
         each = np.dtype(dtype).itemsize * net.width
         size = max(1, min(len(X), CACHE_BYTES // each))
-        group, bodies = max(1, CACHE_BYTES // (each * size)), len(trees[0][0][0])
-        parts = []
-        for first in range(0, bodies, group):
-            some = mapped(lambda a, first=first: a[first : first + group], trees)
-            parts.append(torch.cat([function(x, *some) for x in points.split(size)], 1))
-        return np.swapaxes(_array(torch.cat(parts).double()), 1, 2)
+
+        def values(*trees: Any) -> Tensor:
+            return torch.cat([function(x, *trees) for x in points.split(size)], 1).double()
+
+        group = max(1, CACHE_BYTES // (each * size))
+        return np.swapaxes(_in_groups(values, len(trees[0][0][0]), group, *trees), 1, 2)
+
+
+def _in_groups(function: Callable[..., Any], bodies: int, size: int, *trees: Any) -> Any:
+    """`function` of trees of so many bodies at a time, as a tree of NumPy arrays of all of them."""
+    groups = [slice(first, first + size) for first in range(0, bodies, size)]
+    parts = [function(*mapped(lambda a, some=some: a[some], trees)) for some in groups]
+    return mapped(lambda *parts: _array(torch.cat(parts)), *parts)
 
 
 def _array(tensor: Tensor) -> np.ndarray:
     return tensor.cpu().numpy()
-
-
-def _spread(part: np.ndarray, going: np.ndarray) -> np.ndarray:
-    """The values of the bodies that are going, with zeros for the others."""
-    whole = np.zeros((len(going), *part.shape[1:]), part.dtype)
-    whole[going] = part
-    return whole
