@@ -11,6 +11,7 @@ from rndlib.training import backends
 from rndlib.training.flow import exponential, integration
 from rndlib.training.flow.exponential import DENSE_LIMIT, SOLVE_RTOL
 from rndlib.training.problem import Problem, Spectrum
+from rndlib.training.protocols import Linearised
 from rndlib.training.weights import Role, draw, draw_directions
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")]
@@ -75,6 +76,7 @@ def test_pull_back(case):
 
     *_, tangent, J = case
     v = torch.tensor(np.random.default_rng(0).normal(size=(BODIES, len(X), HEADS)))
+    assert isinstance(tangent, Linearised)
     close(flat(tangent.pull_back(v)), (J.mT @ v.flatten(1)[..., None])[..., 0])
 
 

@@ -130,12 +130,11 @@ def _apart(p: Float[np.ndarray, " n"], g: Float[np.ndarray, " n"]) -> str:
         if p.std() != g.std():
             return spread
         return mean if p[0] != g[0] else ""
-    n, variances = p.size, (p.var(ddof=1), g.var(ddof=1))
-    f, ratio = variances[1] / variances[0], stats.f(n - 1, n - 1)
+    f, ratio = g.var() / p.var(), stats.f(p.size - 1, g.size - 1)
     if 2 * min(ratio.sf(f), ratio.cdf(f)) < CHANCE:
         return spread
-    t = abs(p.mean() - g.mean()) / sqrt(sum(variances) / n)
-    return mean if 2 * stats.t(2 * n - 2).sf(t) < CHANCE else ""
+    equal_means = stats.ttest_ind(p, g).pvalue  # pyright: ignore[reportAttributeAccessIssue]
+    return mean if equal_means < CHANCE else ""
 
 
 def _random(p: Tensor) -> bool:

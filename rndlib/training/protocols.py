@@ -1,4 +1,4 @@
-"""What an array library does for the rest: evaluate networks, and carry out the steps that solvers ask for."""
+"""What training needs of a network, and of an array library: the seam for other networks and other libraries."""
 
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -26,7 +26,7 @@ class TangentKernel(Protocol[Array]):
     """The empirical tangent kernel Theta = J J' of a network at its parameters, over N points and K heads.
 
     J is the Jacobian of the N K outputs with respect to the parameters. Where a backend works on several bodies at
-    once, arrays have a leading axis of bodies.
+    once, arrays have a leading axis of bodies, and a method `bodies` lists the kernels of single ones.
     """
 
     def kernel_product(self, v: Array) -> Array:

@@ -6,7 +6,7 @@ from typing import Any
 from rndlib.training.flow.exponential import dense, flow_integral
 from rndlib.training.flow.library import Library
 from rndlib.training.problem import Spectrum
-from rndlib.training.weights import mapped
+from rndlib.training.trees import mapped
 
 Linearise = Callable[[Any], tuple[Any, Any]]
 """Parameters to the function on X, (N, K), and its tangent, a `rndlib.training.protocols.Linearised`."""

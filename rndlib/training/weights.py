@@ -5,31 +5,18 @@ are, on the blocks they are trained in, or on the backend. Roles keep the networ
 theorems ask for it: a predictor never shares a stream with its target, nor with a member of an ensemble.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from rndlib.network import MLP
+from rndlib.training.trees import mapped
 
 # Fan-in and fan-out differ from layer to layer: names with an underscore bind nothing.
 Params = list[tuple[Float[np.ndarray, "bodies _fan_out _fan_in"], Float[np.ndarray, "bodies _fan_out"]]]
 Directions = list[tuple[Float[np.ndarray, "directions _fan_out _fan_in"], Float[np.ndarray, "directions _fan_out"]]]
-
-
-def mapped(function: Callable[..., Any], *trees: Any) -> Any:
-    """The function of every array of nested lists and tuples, or of those in the same place of several."""
-    first = trees[0]
-    if isinstance(first, list | tuple):
-        return type(first)(mapped(function, *parts) for parts in zip(*trees, strict=True))
-    return function(*trees)
-
-
-def chosen(bodies: Bool[np.ndarray, " bodies"], ours: Any, theirs: Any) -> Any:
-    """Of two trees of arrays with the bodies first, one for the bodies chosen and the other for the rest."""
-    return mapped(lambda a, b: np.where(bodies.reshape(-1, *[1] * (a.ndim - 1)), a, b), ours, theirs)
 
 
 class Role(IntEnum):

@@ -1,17 +1,17 @@
 """Gradient flow by an exponential midpoint rule, with error control, over any array library.
 
-One step from theta, with residual r = f(X) - y: linearise at a point theta_m near the step's midpoint, and follow this
-linear flow over the whole step,
+One step from theta, with residual r = f(X) - y, linearises at a point theta_m near its midpoint, and follows the linear
+flow there over the whole step:
 
     theta_1 = theta - J_m' V(Theta_m, h) (r_m + J_m (theta - theta_m)),     V(Theta, h) = Theta^{-1} (I - e^{-h Theta}).
 
-Each linear flow is exact, so stiffness costs nothing and a step may last any time, infinity included; what is left
-is the network's own curvature, to second order. The midpoint is found by a linear flow, too: that of the
-network linearised at theta, or that of the previous step, followed further. The latter saves every other linearisation
-at a small cost in accuracy, but needs V at a second time. So it is used where an eigendecomposition gives V at both
-times, and the former where each V is a solve of its own. The first step has no previous one to follow.
+Each linear flow is exact, so stiffness costs nothing and a step may last any time, infinity included. The only error is
+from the network's own curvature, and of second order. A linear flow leads to the midpoint, too: that of the network
+linearised at theta, or that of the previous step, followed further. The latter saves every other linearisation at a
+small cost in accuracy, but needs V at a second time. So it is used where an eigendecomposition gives V at both times,
+and the former where each V needs its own solve. The first step has no previous one to follow.
 
-The number of steps is doubled until two successive Richardson extrapolations agree to the accuracy asked for.
+The number of steps is doubled until two successive Richardson extrapolations agree to the required accuracy.
 
 A backend carries the steps out (`rndlib.training.steps`). Which steps, in which precision, and when they are accurate
 enough, is decided here, so that all backends take the same ones.
@@ -34,7 +34,8 @@ from rndlib.training.problem import Problem, Spectrum, State
 from rndlib.training.protocols import Backend, Marks, Times
 from rndlib.training.report import DivergenceError, Report
 from rndlib.training.residuals import relative, residual, sizes
-from rndlib.training.weights import Params, chosen, mapped
+from rndlib.training.trees import chosen, mapped
+from rndlib.training.weights import Params
 
 FIRST_STEPS, MOST_STEPS = 1, 8192  # relu, whose kinks leave no second order, needs thousands
 MOST_NEWTON, NEWTON = 10, np.array([[inf, 0.0]])
@@ -90,7 +91,7 @@ def gradient_flow(
         return backend.functions(problem.net, params, probes, dtype.name)
 
     # A safety factor of two: the probes stand in for points that the caller will choose.
-    allowed, most = rtol / 2, min(MOST_STEPS, precision.MOST_STEPS) if single else MOST_STEPS
+    allowed, most_steps = rtol / 2, min(MOST_STEPS, precision.MOST_STEPS) if single else MOST_STEPS
     steps = pilot.steps // 2 if pilot else FIRST_STEPS
     shift = coarse = integrate(steps, going)
     # In the memory order of the backend's arrays, as sums of arrays of two orders are slow.
@@ -104,23 +105,24 @@ def gradient_flow(
         reach = _distances(plain, extrapolated)
         if last is None:
             if pilot:
-                errors = np.array([pilot.estimate(far) for far in reach])
+                errors = np.array([pilot.estimate(distance) for distance in reach])
                 new = new if pilot.extrapolates else fine
         else:
             # With twice the steps, the extrapolation's error falls at least fourfold where the network is smooth, and
             # twofold where it crosses the kinks of relu: its last change then bounds its error. Agreement with the
             # previous finer integration is enough, too, except for many heads on a narrow body. How far it extrapolates
             # would be an estimate one level earlier, but with few steps it can be fifty times too small.
-            far, *before = last
-            error, by_finer = (_distances(functions, extrapolated) for functions in before)
-            pilot = Pilot(steps // 2, _most(far, going), _most(error, going), _most(by_finer, going), largest)
-            errors[going] = (np.minimum(error, by_finer) if follows_on else error)[going]
+            reached, *before = last
+            error, plain_error = (_distances(values, extrapolated) for values in before)
+            most = [float(distances[going].max()) for distances in (reached, error, plain_error)]
+            pilot = Pilot(steps // 2, *most, largest=largest)
+            errors[going] = (np.minimum(error, plain_error) if follows_on else error)[going]
         shift = new if going.all() else chosen(going, new, shift)
         last = reach, extrapolated, plain
         inaccurate = ~(errors <= allowed)
         if not inaccurate.any():
             break
-        if 2 * steps > most or (single and np.isnan(errors).any()):
+        if 2 * steps > most_steps or (single and np.isnan(errors).any()):
             raise DivergenceError(
                 f"gradient flow: estimated relative error {errors.max():.1e} after {steps} steps, asked for rtol = "
                 f"{rtol:g}: widen the network, use fewer heads a body, or allow a larger rtol{further}"
@@ -186,7 +188,3 @@ def _distances(before: Functions, after: Functions) -> Float[np.ndarray, " bodie
     """Relative distance of two functions of every body, in the norm over probes and heads."""
     size = sizes(after)
     return sizes(after - before) / np.where(size > 0, size, 1.0)
-
-
-def _most(values: Float[np.ndarray, " bodies"], going: Marks) -> float:
-    return float(values[going].max())

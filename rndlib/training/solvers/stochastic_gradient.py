@@ -13,7 +13,8 @@ from rndlib.training.protocols import Backend
 from rndlib.training.report import DivergenceError, Report
 from rndlib.training.residuals import relative
 from rndlib.training.solvers.solver import Solver
-from rndlib.training.weights import Params, Role, chosen, stream
+from rndlib.training.trees import chosen
+from rndlib.training.weights import Params, Role, stream
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from rndlib.training.flow.library import Library
 from rndlib.training.problem import Problem, Spectrum, State
 from rndlib.training.protocols import Functions, Kernels, Marks, Minibatches, Points, Residuals, Times
 from rndlib.training.steps import descent_step, flow_evaluation
-from rndlib.training.weights import Directions, Params, mapped, paired
+from rndlib.training.trees import mapped
+from rndlib.training.weights import Directions, Params, paired
 
 CACHE_BYTES = 2**20
 """Size of one layer's activations, or of the parameters, of what is computed at once: they should stay in a core's

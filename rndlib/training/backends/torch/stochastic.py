@@ -8,7 +8,8 @@ from torch import Tensor
 
 from rndlib.network import MLP
 from rndlib.training.backends.torch.linearise import Bodies, linearised
-from rndlib.training.weights import Params, mapped
+from rndlib.training.trees import mapped
+from rndlib.training.weights import Params
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 
