@@ -5,7 +5,6 @@ operations that it vectorises, which is some six times faster and as accurate.
 """
 
 from collections.abc import Callable
-from dataclasses import fields
 from math import factorial, log
 
 import jax
@@ -13,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
-from rndlib.activations import ACTIVATIONS, Activation, Functions
+from rndlib.activations import ACTIVATIONS, NUMPY, Activation, Functions
 from rndlib.training.backends.activations import VALUE_AND_SLOPE
 
 ValueAndSlope = Callable[[Array], tuple[Array, Array]]
@@ -76,7 +75,7 @@ def sigmoid(z: Array) -> Array:
 
 _OWN = {"erf": jax.scipy.special.erf, "exp": exp, "sigmoid": sigmoid, "tanh": tanh}
 FUNCTIONS = Functions(
-    library="JAX", **{f.name: _OWN.get(f.name) or getattr(jnp, f.name) for f in fields(Functions)[1:]}
+    library="JAX", **{name: _OWN.get(name) or getattr(jnp, name) for name in vars(NUMPY) if name != "library"}
 )
 
 

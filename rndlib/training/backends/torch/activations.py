@@ -1,14 +1,13 @@
 """The nonlinearities of Eq. 1 with their derivatives, in PyTorch's own vectorised functions."""
 
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import gelu, silu
 
-from rndlib.activations import ACTIVATIONS, Activation, Functions
+from rndlib.activations import ACTIVATIONS, NUMPY, Activation, Functions
 from rndlib.training.backends.activations import VALUE_AND_SLOPE
 
 Value = Callable[[Tensor], Tensor]
@@ -30,7 +29,7 @@ def _of_tensors(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Any, 
 
 _OWN = {name: _of_tensors(getattr(torch, name)) for name in ("logaddexp", "maximum", "minimum")}
 FUNCTIONS = Functions(
-    library="PyTorch", **{f.name: _OWN.get(f.name) or getattr(torch, f.name) for f in fields(Functions)[1:]}
+    library="PyTorch", **{name: _OWN.get(name) or getattr(torch, name) for name in vars(NUMPY) if name != "library"}
 )
 
 
