@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.section import Asked, Section
+from tqdm import tqdm
 
 from rndlib import output
 from rndlib.running import costs, provenance
-from rndlib.training.progress import progress
 
 ROOT = Path(__file__).resolve().parent.parent
 SECTIONS = ("kernels", "ensembles", "heads", "sampling", "floor", "growth", "whole")
@@ -35,10 +35,8 @@ def measure(section: Section, asked: Asked) -> dict[str, Any]:
     """A section as it is stored."""
     cases = list(section.cases(asked))
     rows: list[costs.Row] = []
-    with progress(len(cases), "case", True) as tick:
-        for case in cases:
-            rows += case()
-            tick()
+    for case in tqdm(cases, unit="case", leave=False, disable=None):
+        rows += case()
     return {
         "name": section.name,
         "title": section.title,

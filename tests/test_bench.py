@@ -235,8 +235,8 @@ def test_a_step_has_no_more_operations_than_the_compiler_counts(monkeypatch):
     params = at.transposed([(w[0], b[0]) for w, b in draw(net, 1, 0, Role.MEMBER, [0])], "float32")
 
     def products(params, moved, X):
-        f, here = at.linearise(net, params, X)
-        r = f + here.push_forward(at.scaled(net, moved))
+        f, here = at.linearised(net, params, X)
+        r = f + here.push_forward(moved)
         return here.kernel_matrix(), here.pull_back_each(jax.numpy.stack([r, 2 + r]))
 
     cost: Any = jax.jit(products).lower(params, params, X).compile().cost_analysis()

@@ -21,7 +21,7 @@ from rndlib.evidence.claims import CLAIMS
 from rndlib.running import notebooks
 from rndlib.theory import kernels, laws
 from rndlib.training import weights
-from rndlib.training.backends.jax import JaxBackend, activations, flow, linearise
+from rndlib.training.backends.jax import JaxBackend, activations, linearise
 from rndlib.training.flow import integration
 from rndlib.training.problem import Task
 from rndlib.training.weights import Role, draw
@@ -138,13 +138,14 @@ def bias_of_scale_one(patch: pytest.MonkeyPatch) -> None:
     def planted(net, params):
         return [(w, b) for (w, _), (_, b) in zip(right(net, params), params, strict=True)]
 
-    for module in (linearise, flow):
-        patch.setattr(module, "scaled", planted)
+    patch.setattr(linearise, "scaled", planted)
 
 
 def steeper(patch: pytest.MonkeyPatch) -> None:
     right = activations.VALUE_AND_SLOPE["silu"]
-    patch.setitem(activations.VALUE_AND_SLOPE, "silu", lambda z: (right(1.7 * z)[0] / 1.7, right(1.7 * z)[1]))
+    patch.setitem(
+        activations.VALUE_AND_SLOPE, "silu", lambda z, xp: (right(1.7 * z, xp)[0] / 1.7, right(1.7 * z, xp)[1])
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------- estimators

@@ -12,9 +12,8 @@ from jaxtyping import Float
 from benchmarks.peers import Peer
 from rndlib import MLP, kernels
 from rndlib.training import backends
-from rndlib.training.backends.jax.linearise import transposed
-from rndlib.training.backends.jax.precision import in_float64
-from rndlib.training.backends.jax.spectrum import largest_eigenvalue
+from rndlib.training import problem as training
+from rndlib.training.lanczos import largest_eigenvalue
 from rndlib.training.weights import Params
 
 ACCURACY = 1e-2
@@ -47,10 +46,10 @@ class Problem:
         found = backends.load("jax").functions(self.net, params, self.X_test, "float64")
         return float(np.median(_norm(found - self.limit) / _norm(self.limit)))
 
-    @in_float64
     def rate(self) -> float:
         """The rate of descent: `RATE` of what the networks' own tangent kernels at the start allow."""
-        return RATE * 2 / largest_eigenvalue(self.net, transposed(self.start), self.X)
+        problem = training.Problem(self.net, self.start, self.X, self.targets)
+        return RATE * 2 / largest_eigenvalue(problem, backends.load("jax"))
 
     def linear_steps(self) -> int:
         """Steps at `rate` until the linear model of half of the bodies is within `ACCURACY` of its limit.

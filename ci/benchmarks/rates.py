@@ -14,7 +14,7 @@ from benchmarks.timing import Timing, side_by_side
 from rndlib import cores
 from rndlib.blocks import parallel
 from rndlib.running.costs import Row, Spread
-from rndlib.training.backends.jax.activations import VALUE_AND_SLOPE
+from rndlib.training.backends.jax.activations import value_and_slope
 from rndlib.training.backends.jax.precision import in_float64
 from rndlib.training.backends.jax.programs import WIDE
 
@@ -28,7 +28,7 @@ SHAPES, ROUNDS = ((64, 256), (256, 256), (128, 512)), 256
 def _rates(dtype: str, side: int) -> tuple[Timing, Timing, float, float]:
     """The times of some products and some SiLUs on all cores, with the numbers of their operations and values."""
     count = 4 * len(cores.usable())
-    both = {"as rndlib has it": lambda x: VALUE_AND_SLOPE["silu"](x)[0], "jax.nn.silu": jax.nn.silu}
+    both = {"as rndlib has it": lambda x: value_and_slope("silu")(x)[0], "jax.nn.silu": jax.nn.silu}
     products = side_by_side({"product": _on_all_cores(lambda a: a @ a, dtype, (side, side), count)})["product"]
 
     def values(silu: Callable[[Any], Any], x: Any) -> Any:

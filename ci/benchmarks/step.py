@@ -14,14 +14,16 @@ from benchmarks.timing import side_by_side
 from rndlib import MLP, cores, datasets, kernels
 from rndlib.blocks import parallel
 from rndlib.running.costs import Row, Spread
-from rndlib.training.backends.jax import linearise
-from rndlib.training.backends.jax.activations import VALUE_AND_SLOPE
-from rndlib.training.backends.jax.exponential import Spectrum
-from rndlib.training.backends.jax.flow import _integrate  # pyright: ignore[reportPrivateUsage]
+from rndlib.training.backends import load
+from rndlib.training.backends.jax import (
+    _integrate,  # pyright: ignore[reportPrivateUsage]
+    linearise,
+)
+from rndlib.training.backends.jax.activations import value_and_slope
 from rndlib.training.backends.jax.precision import in_float64
 from rndlib.training.backends.jax.programs import WIDE
-from rndlib.training.backends.sizes import block_size
 from rndlib.training.flow.integration import MOST_STEPS
+from rndlib.training.problem import Spectrum, block_size
 from rndlib.training.weights import Role, draw
 
 NOTE = (
@@ -118,7 +120,7 @@ def _grams(x: Any, count: int) -> Any:
 def _silus(z: Any, count: int) -> Any:
     def again(_: int, carry: Any) -> Any:
         z, _, _ = carry
-        value, slope = VALUE_AND_SLOPE["silu"](z)
+        value, slope = value_and_slope("silu")(z)
         return z.at[0, 0].set(slope[0, 0]), value, slope
 
     return lax.fori_loop(0, count, again, (z, z, z))[1:]
@@ -140,7 +142,8 @@ def by_library(net: MLP, data: datasets.Regression, size: int, steps: int) -> Ca
         params = draw(net, 1, 0, Role.MEMBER, range(block * size, (block + 1) * size))
         state = linearise.transposed(params), np.zeros(targets.shape)
         X, y, noise = (np.asarray(a, DTYPE) for a in (data.X, targets, 0.0))
-        counts, given = np.full(size, steps), np.asarray(False)
-        return jax.block_until_ready(_integrate(net, state, X, y, noise, spectrum, times, counts, targets, given))
+        residual = np.swapaxes(load("jax").functions(net, params, data.X, "float64"), 1, 2) - targets
+        there = _integrate(net, state, X, y, noise, residual, spectrum, times, np.full(size, steps))
+        return jax.block_until_ready(there)[0]
 
     return one

@@ -12,8 +12,7 @@ from rndlib.estimators.base import Functions, Network, Prediction, Variances
 from rndlib.estimators.protocol import Regressor, not_fitted
 from rndlib.estimators.rnd import Distillation
 from rndlib.theory.crowding import points_that_count, warn_if_narrow
-from rndlib.training import backends
-from rndlib.training.problem import Trained
+from rndlib.training.problem import Trained, block_size
 from rndlib.training.solvers import Solver
 from rndlib.training.weights import Params, Role, draw
 
@@ -148,7 +147,7 @@ class BayesianRND(Regressor, Distillation):
             predictor = model._functions(start, X, model.dtype)
             return np.stack([predictor, model._target(bodies, start, X, model.dtype)], axis=1)
 
-        size = backends.load(model.backend).block_size(model.net_, model.heads, len(X))
+        size = block_size(model.net_, model.heads, len(X))
         predictors, targets = blockwise(values, model.bodies, size).swapaxes(0, 1).reshape(2, -1, len(X))
         return predictors, targets
 
