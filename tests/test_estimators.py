@@ -156,10 +156,10 @@ def test_a_mean_of_ones_own():
 
 def test_nothing_is_returned_before_it_is_trained():
     for untrained in (DeepEnsemble(NET), BayesianEnsemble(NET)):
-        with pytest.raises(NotFittedError, match="call fit first"):
+        with pytest.raises(NotFittedError, match=r"not fitted yet\. Call 'fit'"):
             untrained.predict(X_TEST)
     for untrained in (RND(NET), BayesianRND(NET)):
-        with pytest.raises(NotFittedError, match="call fit first"):
+        with pytest.raises(NotFittedError, match=r"not fitted yet\. Call 'fit'"):
             untrained.errors(X_TEST)
     with pytest.raises(NotFittedError, match="had no y"):
         BayesianRND(replace(NET, width=64), heads=1).fit(X).predict(X_TEST)
