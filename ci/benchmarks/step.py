@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks import by_hand, rates
 from benchmarks.timing import side_by_side
 from rndlib import MLP, cores, datasets, kernels
-from rndlib.blocks import parallel
+from rndlib.cores import parallel
 from rndlib.running.costs import Row, Spread
 from rndlib.training.backends.jax import linearise
 from rndlib.training.backends.jax.activations import VALUE_AND_SLOPE

@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 from sklearn.exceptions import NotFittedError
 
 from rndlib import checks
-from rndlib.blocks import blockwise
+from rndlib.cores import blockwise
 from rndlib.estimators.base import Functions, Prediction, Variances
 from rndlib.estimators.rnd import Distillation
 from rndlib.theory.crowding import points_that_count, warn_if_narrow

@@ -21,7 +21,7 @@ from math import sqrt
 import numpy as np
 from jaxtyping import Float, Int
 
-from rndlib.blocks import parallel
+from rndlib.cores import parallel
 from rndlib.theory.expectations import AT_ONCE, continued
 from rndlib.theory.interpolation import Interval
 from rndlib.theory.mixtures import Mixture

@@ -32,7 +32,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.blocks import parallel
+from rndlib.cores import parallel
 from rndlib.network import MLP
 from rndlib.theory.expectations import AT_ONCE, expectations
 from rndlib.theory.interpolants import Interpolant, interpolant

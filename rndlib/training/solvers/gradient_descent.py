@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rndlib import checks
-from rndlib.blocks import parallel
+from rndlib.cores import parallel
 from rndlib.training.backends.base import Backend
 from rndlib.training.problem import Problem, Task, Trained
 from rndlib.training.report import DivergenceError, Report, reference_residual
