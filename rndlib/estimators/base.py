@@ -117,6 +117,38 @@ class Estimator(BaseEstimator):
         """
         return self._fitted._trained.report
 
+    def variance(self, X: ArrayLike) -> Variances:
+        """The estimate of a variance at X (T, in_dim): (T,), in squared units of y.
+
+        Of ensembles the sample variance over members (ddof = 1), of RND half the mean squared error of all heads, of
+        Bayesian RND the mean squared error.
+
+        Raises
+        ------
+        ValueError: an ensemble has fewer than two members.
+
+        >>> from rndlib import MLP, RND, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = RND(MLP(3, width=64), heads=4, bodies=2).fit(data.X)
+        >>> model.variance(data.X).max() < 1e-6 < model.variance(data.X_test).min()  # none at the training points
+        np.True_
+        """
+        return self.variances(X, 1)[0]
+
+    def variances(self, X: ArrayLike, groups: int) -> GroupVariances:
+        """`variance` of each of `groups` equal groups of members, or of bodies: (groups, T). They are independent.
+
+        Raises
+        ------
+        ValueError: there are not so many equal groups, or a group of an ensemble has fewer than two members.
+
+        >>> from rndlib import MLP, RND, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> RND(MLP(3, width=64), heads=4, bodies=2).fit(data.X).variances(data.X_test, groups=2).shape
+        (2, 5)
+        """
+        raise NotImplementedError
+
     def tangent_kernels(self, X: ArrayLike) -> Float[np.ndarray, "bodies heads heads t t"]:
         """Empirical tangent kernels of the networks as trained, Theta_t of Eq. 5, at X (T, in_dim).
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from rndlib import checks
-from rndlib.estimators.base import Estimator, Functions, GroupVariances, Prediction, Variances, equal_parts
+from rndlib.estimators.base import Estimator, Functions, GroupVariances, Prediction, equal_parts
 from rndlib.training.weights import Params, Role, draw
 
 Members = TypeVar("Members", bound="_Ensemble")
@@ -71,34 +71,7 @@ class _Ensemble(RegressorMixin, Estimator):
         """The function that is added to each member's network and is not trained; `start` None draws it again."""
         return np.zeros((1, 1, 1))
 
-    def variance(self, X: ArrayLike) -> Variances:
-        """Sample variance over the members (ddof = 1) at X (T, in_dim): (T,).
-
-        Raises
-        ------
-        ValueError: fewer than two members.
-
-        >>> from rndlib import MLP, DeepEnsemble, datasets
-        >>> data = datasets.toy(seed=0, n_test=5)
-        >>> model = DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y)
-        >>> model.variance(data.X).max() < 1e-6 < model.variance(data.X_test).min()  # none where the labels are known
-        np.True_
-        """
-        return self.variances(X, 1)[0]
-
     def variances(self, X: ArrayLike, groups: int) -> GroupVariances:
-        """`variance` of each of `groups` groups of members, as of smaller ensembles: (groups, T).
-
-        Raises
-        ------
-        ValueError: members do not divide into that many groups of two or more.
-
-        >>> from rndlib import MLP, DeepEnsemble, datasets
-        >>> data = datasets.toy(seed=0, n_test=5)
-        >>> model = DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y)
-        >>> model.variances(data.X_test, groups=2).shape
-        (2, 5)
-        """
         return _sample_variances(self.functions(X), groups)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.estimators.base import Estimator, Functions, GroupVariances, Variances, equal_parts
+from rndlib.estimators.base import Estimator, Functions, GroupVariances, equal_parts
 from rndlib.theory.crowding import warn_if_narrow
 from rndlib.training.weights import Params, Role, draw
 
@@ -48,30 +48,7 @@ class Distillation(Estimator):
         """The target's functions. `start` has the predictor's initial weights, or None where they are to be drawn."""
         raise NotImplementedError
 
-    def variance(self, X: ArrayLike) -> Variances:
-        """The variance that the errors of all heads estimate at X (T, in_dim): (T,), in squared units of y.
-
-        >>> from rndlib import MLP, RND, datasets
-        >>> data = datasets.toy(seed=0, n_test=5)
-        >>> model = RND(MLP(3, width=64), heads=4, bodies=2).fit(data.X)
-        >>> model.variance(data.X).max() < 1e-6 < model.variance(data.X_test).min()
-        np.True_
-        """
-        return self.variances(X, 1)[0]
-
     def variances(self, X: ArrayLike, groups: int) -> GroupVariances:
-        """`variance` of each of `groups` groups of bodies, which are independent of each other: (groups, T).
-
-        Raises
-        ------
-        ValueError: bodies do not divide into that many groups.
-
-        >>> from rndlib import MLP, RND, datasets
-        >>> data = datasets.toy(seed=0, n_test=5)
-        >>> model = RND(MLP(3, width=64), heads=4, bodies=2).fit(data.X)
-        >>> model.variances(data.X_test, groups=2).shape
-        (2, 5)
-        """
         equal_parts("groups", groups, "bodies", self._fitted.bodies)
         errors = self.errors(X)
         return self._scale * np.mean(errors.reshape(groups, -1, errors.shape[1]) ** 2, axis=1)

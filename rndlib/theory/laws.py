@@ -179,8 +179,8 @@ def _standard(
     X, y, X_test, time = _inputs(net, X, y, X_test, time, learning_rate, 0.0)
     train, across = kernels.kernel(net, X), kernels.kernel(net, X, X_test)
     G = gain(train.ntk, across.ntk, time, learning_rate)
-    prior = priors * _prior(net, X_test, full_cov).nngp
-    return _gaussian(G.T @ y, prior, G, priors * (train.nngp @ G - 2 * across.nngp))
+    prior = kernels.kernel(net, X_test) if full_cov else kernels.diagonal(net, X_test)
+    return _gaussian(G.T @ y, priors * prior.nngp, G, priors * (train.nngp @ G - 2 * across.nngp))
 
 
 def _bayesian(
@@ -199,7 +199,8 @@ def _bayesian(
     # The error on X starts with covariance A, so that training subtracts from Theta_xx the product of Theta_xX A^-1,
     # 2 (I - E) - (I - E)^2 = I - E^2 and Theta_Xx.
     G = gain(A, C, time, learning_rate, power=2)
-    return _gaussian(G.T @ y, _prior(net, X_test, full_cov).ntk, G, -C)
+    prior = kernels.kernel(net, X_test) if full_cov else kernels.diagonal(net, X_test)
+    return _gaussian(G.T @ y, prior.ntk, G, -C)
 
 
 def _inputs(
@@ -226,12 +227,8 @@ def _inputs(
     return points, labels, tests, float(time)
 
 
-def _prior(net: MLP, X_test: Float[np.ndarray, "T d"], full_cov: bool) -> kernels.Kernel:
-    return kernels.kernel(net, X_test) if full_cov else kernels.diagonal(net, X_test)
-
-
 def _gaussian(mean: Float[np.ndarray, " T"], prior: Float[np.ndarray, "..."], G: Across, H: Across) -> Gaussian:
-    """The law with the symmetric part of `prior + G^T H` as covariance; its diagonal alone where `prior` is one."""
+    """The law with the symmetric part of `prior + G^T H` as covariance; variances alone where `prior` is a diagonal."""
     scale = prior if prior.ndim == 1 else prior.diagonal()
     var = scale + np.einsum("nt,nt->t", G, H)
     low = var < -_ROUNDING * scale
