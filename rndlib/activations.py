@@ -142,18 +142,19 @@ NUMPY = Functions(
 )
 
 
-_FUNCTIONS: dict[str, Callable[[Any, Functions], Any]] = {
-    "silu": lambda u, xp: u * xp.sigmoid(u),
-    "relu": lambda u, xp: xp.maximum(u, 0.0),
-    "erf": lambda u, xp: xp.erf(u),
-    "gelu": lambda u, xp: 0.5 * u * (1 + xp.erf(u * 0.5**0.5)),
-    "tanh": lambda u, xp: xp.tanh(u),
-    "softplus": lambda u, xp: xp.logaddexp(u, 0.0),
-    # Not by `minimum`, whose slope at 0 JAX and PyTorch share out between both arguments.
-    "elu": lambda u, xp: xp.where(u > 0, u, xp.expm1(xp.where(u > 0, 0.0, u))),
-    "leaky_relu": lambda u, xp: xp.where(u > 0, u, 0.01 * u),
-    "sin": lambda u, xp: xp.sin(u),
+ACTIVATIONS: dict[str, Activation] = {
+    name: Activation(name, function)
+    for name, function in {
+        "silu": lambda u, xp: u * xp.sigmoid(u),
+        "relu": lambda u, xp: xp.maximum(u, 0.0),
+        "erf": lambda u, xp: xp.erf(u),
+        "gelu": lambda u, xp: 0.5 * u * (1 + xp.erf(u * 0.5**0.5)),
+        "tanh": lambda u, xp: xp.tanh(u),
+        "softplus": lambda u, xp: xp.logaddexp(u, 0.0),
+        # Not by `minimum`, whose slope at 0 JAX and PyTorch share out between both arguments.
+        "elu": lambda u, xp: xp.where(u > 0, u, xp.expm1(xp.where(u > 0, 0.0, u))),
+        "leaky_relu": lambda u, xp: xp.where(u > 0, u, 0.01 * u),
+        "sin": lambda u, xp: xp.sin(u),
+    }.items()
 }
-
-ACTIVATIONS: dict[str, Activation] = {name: Activation(name, function) for name, function in _FUNCTIONS.items()}
 """Activations by the names that `MLP` takes; PyTorch's names, where it has the function, and its default constants."""
