@@ -83,7 +83,7 @@ from rndlib import (
     figures,
     laws,
 )
-from rndlib.blocks import parallel
+from rndlib.cores import parallel
 from rndlib.evidence import statistics
 from rndlib.evidence.ledger import Ledger
 

@@ -10,7 +10,7 @@ Inference". A network's prediction with its uncertainty, in five lines:
 >>> samples = model.sample_y(data.X_test[:2], n_samples=3)  # (2, 3): three functions, each at both points
 
 `RND` needs no labels: its `variance` says how far a point is from those it was trained on. `DeepEnsemble` and
-`BayesianEnsemble` do the same with many networks. All four are estimators in the manner of scikit-learn. They train by
+`BayesianEnsemble` do the same with many networks. All four are estimators of scikit-learn. They train by
 `GradientFlow` or `GradientDescent`, on large data by `StochasticGradient`, with `backend="jax"` or `"torch"`. Training
 that fails raises `DivergenceError`; too many heads for the width warn with `HeadsWarning`. `MLP`
 describes the network; `kernels` and `laws` have the exact limits that all of this tends to with width. Each has an

@@ -6,7 +6,8 @@ kernels (`rndlib.theory.mixtures`) and fused slopes (in the backends) are faster
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,39 +15,21 @@ from jaxtyping import Float
 from scipy import special
 
 Array = Float[np.ndarray, "*shape"]
-Function = Callable[..., Any]
 
-_STEP = -1e-100
+_STEP = -1e-100  # Negative, for the slope to the left of a kink.
 _PROBE = np.linspace(-8, 8, 34).reshape(2, 17)  # an even number of points, so that 0 is not among them
 
 
-@dataclass(frozen=True)
-class Functions:
-    """The functions that an activation may call, as one array library has them; all elementwise, for any shape.
+class Functions(SimpleNamespace):
+    """The functions that an activation may call, as one array library (`library`) has them; all are elementwise.
 
-    `maximum`, `minimum`, `logaddexp` and `where` take numbers beside arrays; `where(condition, a, b)` needs one array
-    among a and b. `sigmoid` is the logistic function.
+    `abs`, `cos`, `erf`, `exp`, `expm1`, `log1p`, `logaddexp`, `maximum`, `minimum`, `sigmoid` (the logistic function),
+    `sign`, `sin`, `sqrt`, `tanh` and `where`. `maximum`, `minimum`, `logaddexp` and `where` take numbers beside arrays;
+    `where(condition, a, b)` needs one array among a and b.
     """
 
-    library: str
-    abs: Function
-    cos: Function
-    erf: Function
-    exp: Function
-    expm1: Function
-    log1p: Function
-    logaddexp: Function
-    maximum: Function
-    minimum: Function
-    sigmoid: Function
-    sign: Function
-    sin: Function
-    sqrt: Function
-    tanh: Function
-    where: Function
-
-    def __getattr__(self, name: str) -> Function:
-        known = ", ".join(f.name for f in fields(self)[1:])
+    def __getattr__(self, name: str) -> Any:
+        known = ", ".join(sorted(set(vars(self)) - {"library"}))
         raise AttributeError(f"there is no xp.{name}; there are {known}")
 
 
@@ -58,7 +41,7 @@ class Activation:
     ----------
     name: what it is called.
     function: `phi(u, xp)`, elementwise: takes an array of any shape and the `Functions` of its library, returns an
-        array of that shape. It must be finite, and smooth everywhere but at 0, where it or its slope may jump. Where
+        array of that shape. It must be finite, and smooth except at 0, where it or its slope may jump. Where
         networks are pickled, define it at the top of a module.
 
     Raises
@@ -90,14 +73,14 @@ class Activation:
                         "return an array of the same shape"
                     )
                 if not np.isfinite(part).all():
-                    at = float(_PROBE[~np.isfinite(part)][0])
+                    place = float(_PROBE[~np.isfinite(part)][0])
                     raise ValueError(
-                        f"function of Activation {self.name!r}: its value or slope at u = {at:.3g} is not finite; "
+                        f"function of Activation {self.name!r}: its value or slope at u = {place:.3g} is not finite; "
                         "mind that both branches of xp.where are evaluated"
                     )
 
     def __call__(self, u: Any, xp: Functions) -> Any:
-        """phi(u), for an array of the library that `xp` belongs to.
+        """phi(u) for an array of the library that `xp` belongs to.
 
         Raises
         ------
@@ -159,45 +142,19 @@ NUMPY = Functions(
 )
 
 
-def _silu(u: Any, xp: Functions) -> Any:
-    return u * xp.sigmoid(u)
-
-
-def _relu(u: Any, xp: Functions) -> Any:
-    return xp.maximum(u, 0.0)
-
-
-def _erf(u: Any, xp: Functions) -> Any:
-    return xp.erf(u)
-
-
-def _gelu(u: Any, xp: Functions) -> Any:
-    return 0.5 * u * (1 + xp.erf(u * 0.5**0.5))
-
-
-def _tanh(u: Any, xp: Functions) -> Any:
-    return xp.tanh(u)
-
-
-def _softplus(u: Any, xp: Functions) -> Any:
-    return xp.logaddexp(u, 0.0)
-
-
-def _elu(u: Any, xp: Functions) -> Any:
-    # Not by `minimum`, whose slope at 0 JAX and PyTorch share out between both arguments.
-    return xp.where(u > 0, u, xp.expm1(xp.where(u > 0, 0.0, u)))
-
-
-def _leaky_relu(u: Any, xp: Functions) -> Any:
-    return xp.where(u > 0, u, 0.01 * u)
-
-
-def _sin(u: Any, xp: Functions) -> Any:
-    return xp.sin(u)
-
-
 ACTIVATIONS: dict[str, Activation] = {
-    function.__name__[1:]: Activation(function.__name__[1:], function)
-    for function in (_silu, _relu, _erf, _gelu, _tanh, _softplus, _elu, _leaky_relu, _sin)
+    name: Activation(name, function)
+    for name, function in {
+        "silu": lambda u, xp: u * xp.sigmoid(u),
+        "relu": lambda u, xp: xp.maximum(u, 0.0),
+        "erf": lambda u, xp: xp.erf(u),
+        "gelu": lambda u, xp: 0.5 * u * (1 + xp.erf(u * 0.5**0.5)),
+        "tanh": lambda u, xp: xp.tanh(u),
+        "softplus": lambda u, xp: xp.logaddexp(u, 0.0),
+        # Not by `minimum`, whose slope at 0 JAX and PyTorch share out between both arguments.
+        "elu": lambda u, xp: xp.where(u > 0, u, xp.expm1(xp.where(u > 0, 0.0, u))),
+        "leaky_relu": lambda u, xp: xp.where(u > 0, u, 0.01 * u),
+        "sin": lambda u, xp: xp.sin(u),
+    }.items()
 }
 """Activations by the names that `MLP` takes; PyTorch's names, where it has the function, and its default constants."""

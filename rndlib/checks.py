@@ -1,7 +1,7 @@
-"""What every public function does with its arguments: accept them as float64, or say what to change.
+"""Checks of the arguments of public functions.
 
-Each check returns the value in the form the library works with, and raises a ValueError that names the
-argument, the value and the remedy.
+Each check returns the value in the form that the library works with, or raises a ValueError that names the argument,
+the value and the remedy.
 """
 
 from collections.abc import Iterable
@@ -56,45 +56,31 @@ def choice(name: str, value: Any, among: Iterable[str]) -> str:
     return value
 
 
-def points(name: str, X: ArrayLike, in_dim: int | None, reader: str | None = None) -> np.ndarray:
-    """Input points as a finite float64 array `(n_samples, in_dim)` with at least one row; None for any `in_dim`.
-
-    reader: the estimator that expects `in_dim` columns because it was trained on as many.
-    """
+def points(name: str, X: ArrayLike, in_dim: int | None) -> np.ndarray:
+    """Input points as a finite float64 array `(n_samples, in_dim)` with at least one row; None for any `in_dim`."""
     array = _numbers(name, X)
-    if array.ndim != 2 or 0 in array.shape or in_dim not in (None, array.shape[1]):
+    if array.ndim != 2 or array.size == 0 or in_dim not in (None, array.shape[1]):
         wanted = "n_features" if in_dim is None else in_dim
-        says = f"{name} has shape {array.shape}: give (n_samples, {wanted}), one row a point, with at least one row"
-        if array.ndim == 1 and array.size:
-            says += f"; Reshape your data: {name}.reshape(-1, {1 if in_dim is None else in_dim}) may be meant"
-        elif array.ndim == 2 and array.shape[1] == 0:
-            says += f" and column; it has 0 feature(s) (shape={array.shape}) while a minimum of 1 is required."
-        elif array.ndim == 2 and reader is not None:
-            says += f"; {name} has {array.shape[1]} features, but {reader} is expecting {in_dim} features as input"
-        raise ValueError(says)
+        raise ValueError(f"{name} has shape {array.shape}: give (n_samples, {wanted}), with at least one row")
     return array
 
 
 def labels(name: str, y: ArrayLike, n_samples: int) -> np.ndarray:
-    """Targets as a finite float64 array `(n_samples,)`, one a training point."""
+    """Targets as a finite float64 array `(n_samples,)`, one per training point."""
     array = _numbers(name, y)
     if array.shape != (n_samples,):
-        several = array.ndim == 2 and array.shape[0] == n_samples and array.shape[1] > 1
-        raise ValueError(
-            f"{name} has shape {array.shape}: give ({n_samples},), one number for each row of X"
-            + ("; of several outputs, fit an estimator to each (MultiOutputRegressor of scikit-learn does)" * several)
-        )
+        raise ValueError(f"{name} has shape {array.shape}: give ({n_samples},), one number for each row of X")
     return array
 
 
 def array(name: str, values: ArrayLike, *sizes: int | None) -> np.ndarray:
     """A finite float64 array of these sizes, None standing for any size of at least one."""
-    found = _numbers(name, values)
-    fits = found.ndim == len(sizes) and all(want in (None, size) for want, size in zip(sizes, found.shape, strict=True))
-    if not fits or found.size == 0:
+    array = _numbers(name, values)
+    fits = array.ndim == len(sizes) and all(want in (None, size) for want, size in zip(sizes, array.shape, strict=True))
+    if not fits or array.size == 0:
         wanted = ", ".join("any" if size is None else str(size) for size in sizes)
-        raise ValueError(f"{name} has shape {found.shape}: give ({wanted}{',' * (len(sizes) == 1)}), not empty")
-    return found
+        raise ValueError(f"{name} has shape {array.shape}: give ({wanted}{',' * (len(sizes) == 1)}), not empty")
+    return array
 
 
 def fraction(name: str, value: Any) -> float:
@@ -116,8 +102,6 @@ def distinct(name: str, X: np.ndarray) -> np.ndarray:
 
 
 def _numbers(name: str, values: ArrayLike) -> np.ndarray:
-    if hasattr(values, "toarray") or hasattr(values, "todense"):
-        raise ValueError(f"{name} is a sparse {type(values).__name__}: give an array, {name}.toarray()")
     try:
         array = np.asarray(values)
         if np.iscomplexobj(array):  # NumPy would drop the imaginary part with no more than a warning

@@ -27,8 +27,8 @@ class Regression:
 def toy(seed: int, n_train: int = 10, n_test: int = 5000) -> Regression:
     """The paper's problem: x ~ N(0, I_3), labelled by `toy_target`.
 
-    Training and test points are streams of their own: the first rows of either stay the same for one seed, however
-    many are asked for of it or of the other.
+    Training and test points come from separate random streams: the first rows of either depend on the seed alone, not
+    on `n_train` or `n_test`.
 
     Raises
     ------
@@ -47,7 +47,8 @@ def toy(seed: int, n_train: int = 10, n_test: int = 5000) -> Regression:
 def toy_target(X: ArrayLike) -> Float[np.ndarray, " n_samples"]:
     """y(x) = x_1 + x_2 + x_3 - 2 x_1 x_2 x_3, `(n_samples, 3)` to `(n_samples,)`.
 
-    The appendix counts the sum's components from 0 and the product's from 1; with three inputs this reading is left.
+    The appendix counts the sum's components from 0 and the product's from 1. With three inputs only this reading makes
+    sense.
 
     Raises
     ------
@@ -64,12 +65,12 @@ def toy_target(X: ArrayLike) -> Float[np.ndarray, " n_samples"]:
 def walk(
     corners: ArrayLike, per_leg: int = 50
 ) -> tuple[Float[np.ndarray, "places d"], Float[np.ndarray, " places"], Float[np.ndarray, " corners"]]:
-    """Points along straight lines from each corner to the next, to draw a function of many inputs over one.
+    """Points along straight lines from each corner to the next, to plot a function of many inputs against one.
 
     Parameters
     ----------
     corners: `(corners, in_dim)`, two or more.
-    per_leg: points on the way from one corner to the next, the first of the two included.
+    per_leg: points from one corner to the next, including the first of the two.
 
     Returns
     -------
@@ -80,16 +81,16 @@ def walk(
     ValueError: fewer than two corners, or per_leg below 1.
 
     >>> from rndlib import datasets
-    >>> points, at, corners = datasets.walk([[0.0, 0.0], [3.0, 4.0]], per_leg=2)
-    >>> points.tolist(), at.tolist(), corners.tolist()
+    >>> points, distances, corners = datasets.walk([[0.0, 0.0], [3.0, 4.0]], per_leg=2)
+    >>> points.tolist(), distances.tolist(), corners.tolist()
     ([[0.0, 0.0], [1.5, 2.0], [3.0, 4.0]], [0.0, 2.5, 5.0], [0.0, 5.0])
     """
     corners = checks.array("corners", corners, None, None)
     per_leg = checks.whole("per_leg", per_leg, 1)
     if len(corners) < 2:
         raise ValueError(f"corners has {len(corners)} row: give at least two")
-    at = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(corners, axis=0), axis=1))])
+    distances = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(corners, axis=0), axis=1))])
     legs = np.arange((len(corners) - 1) * per_leg + 1) / per_leg
     number = np.arange(len(corners))
     points = np.stack([np.interp(legs, number, column) for column in corners.T], axis=1)
-    return points, np.interp(legs, number, at), at
+    return points, np.interp(legs, number, distances), distances

@@ -41,7 +41,7 @@ def scatter() -> figures.Figure:
 
 def ratios() -> figures.Figure:
     series = {"narrow": LOADS, "control: wide": LOADS}
-    panel = figures.Ratios(series, (0.9, 1.1), {"rule": (LOADS[:, 0], 1 + LOADS[:, 0])})
+    panel = figures.Ratios(series, (0.9, 1.1), rules={"rule": (LOADS[:, 0], 1 + LOADS[:, 0])})
     return figures.ratios({"mean": figures.Ratios({"narrow": LOADS}), "variance": panel}, "K/n", "it grows")
 
 

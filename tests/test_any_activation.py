@@ -5,12 +5,9 @@ import pickle
 import numpy as np
 import pytest
 import quadrature
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rndlib import MLP, RND, GradientFlow, initial, kernels
 from rndlib.activations import ACTIVATIONS, NUMPY, Activation
-from rndlib.theory.mixtures import MIXTURES
 
 # By quadrature, against what is in closed form: `ACCURACY` in each of three steps, with room for layers. relu as there.
 AGREE = 1e-9
@@ -24,12 +21,12 @@ def mish(u, xp):
 MISH = Activation("mish", mish)
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
-@given(st.sampled_from(sorted(MIXTURES)), st.integers(0, 2**32 - 1), st.floats(0.3, 1.2), st.integers(2, 3))
-def test_quadrature_and_closed_forms_are_one(name, seed, sigma_w, depth):
+@pytest.mark.parametrize(("name", "sigma_w", "depth"), [("silu", 0.4, 3), ("erf", 1.2, 2), ("relu", 0.8, 2)])
+def test_quadrature_and_closed_forms_are_one(name, sigma_w, depth):
+    """A ramp and a sign that are smooth, and a kink."""
     net = MLP(2, depth=depth, activation=name, sigma_w=sigma_w)
     other = MLP(2, depth=depth, activation=Activation("other", ACTIVATIONS[name].function), sigma_w=sigma_w)
-    points = np.random.default_rng(seed).normal(size=(10, 2))
+    points = np.random.default_rng(1).normal(size=(10, 2))
     for X2 in (None, points[:4]):
         closed, found = kernels.kernel(net, points, X2), kernels.kernel(other, points, X2)
         atol = 1e-7 if name == "relu" else AGREE  # relu at repeated points
@@ -37,7 +34,7 @@ def test_quadrature_and_closed_forms_are_one(name, seed, sigma_w, depth):
         np.testing.assert_allclose(found.ntk, closed.ntk, rtol=0, atol=atol * closed.ntk.max())
 
 
-@pytest.mark.parametrize("name", ["softplus", "elu", "leaky_relu", "sin"])
+@pytest.mark.parametrize("name", ["softplus", "leaky_relu", "sin"])  # a smooth one, a kink, an odd one
 def test_others_against_quadrature_by_other_code(name, monkeypatch):
     phi = ACTIVATIONS[name]
     monkeypatch.setitem(quadrature.FUNCTIONS, name, lambda u: phi(u, NUMPY))
@@ -95,5 +92,5 @@ def test_bad_functions(function, message):
 
 def test_a_kink_away_from_zero_is_refused():
     capped = Activation("capped", lambda u, xp: xp.minimum(u, 1.0))
-    with pytest.raises(ValueError, match=r"activation 'capped': its kernel at variances up to .* smooth but at 0"):
+    with pytest.raises(ValueError, match=r"activation 'capped': its kernel at variances up to .* smooth except at 0"):
         kernels.kernel(MLP(3, activation=capped), X)

@@ -42,6 +42,7 @@ def public(module) -> Iterator[tuple[str, object]]:
         yield full, found
         if inspect.isclass(found):
             members = inspect.getmembers(found, lambda m: inspect.isfunction(m) or isinstance(m, property))
+            members = [pair for pair in members if not getattr(pair[1], "__module__", "rndlib").startswith("sklearn")]
             yield from (
                 (f"{full}.{member}", value)
                 for member, value in members

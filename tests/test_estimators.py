@@ -7,6 +7,7 @@ fluctuation and drift. Labels are a tenth of the toy target, so that fitting the
 """
 
 from dataclasses import replace
+from functools import cache
 from math import inf
 
 import numpy as np
@@ -44,6 +45,11 @@ def ratio(functions: np.ndarray, law: laws.Gaussian) -> float:
     return float(np.mean((functions - law.mean) ** 2 / law.var))
 
 
+@cache
+def rnd(when: str) -> RND:
+    return RND(NET, heads=1, bodies=M, solver=SOLVERS[when]).fit(X)
+
+
 @pytest.mark.parametrize("when", SOLVERS)
 def test_standard_estimators_follow_their_laws(when):
     ensemble = laws.ensemble(NET, X, Y, X_TEST, full_cov=True, **WHEN[when])
@@ -58,11 +64,10 @@ def test_standard_estimators_follow_their_laws(when):
     # Not the posterior: that has another variance.
     assert abs(np.mean(model.variance(X_TEST) / bayesian.var) - 1) > off
 
-    rnd = RND(NET, heads=1, bodies=M, solver=SOLVERS[when]).fit(X)
-    assert abs(ratio(rnd.errors(X_TEST), error) - 1) < off
-    assert abs(np.mean(rnd.variance(X_TEST) / ensemble.var) - 1) < off
+    assert abs(ratio(rnd(when).errors(X_TEST), error) - 1) < off
+    assert abs(np.mean(rnd(when).variance(X_TEST) / ensemble.var) - 1) < off
     # Without the half it would be twice the ensemble's.
-    assert abs(np.mean(2 * rnd.variance(X_TEST) / ensemble.var) - 1) > off
+    assert abs(np.mean(2 * rnd(when).variance(X_TEST) / ensemble.var) - 1) > off
 
 
 @pytest.mark.parametrize("noise_std", [0.0, 0.3])
@@ -71,9 +76,9 @@ def test_bayesian_estimators_follow_their_laws(when, noise_std):
     law = laws.bayesian_rnd_error(NET, X, X_TEST, noise_std=noise_std, full_cov=True, **WHEN[when])
     assert law.cov is not None
     off = margin(law.cov)
-    rnd = BayesianRND(NET, heads=1, bodies=M, noise_std=noise_std, solver=SOLVERS[when]).fit(X)
-    assert abs(ratio(rnd.errors(X_TEST), law) - 1) < off
-    np.testing.assert_allclose(rnd.variance(X_TEST), np.mean(rnd.errors(X_TEST) ** 2, axis=0))
+    bayesian = BayesianRND(NET, heads=1, bodies=M, noise_std=noise_std, solver=SOLVERS[when]).fit(X)
+    assert abs(ratio(bayesian.errors(X_TEST), law) - 1) < off
+    np.testing.assert_allclose(bayesian.variance(X_TEST), np.mean(bayesian.errors(X_TEST) ** 2, axis=0))
 
     ensemble = BayesianEnsemble(NET, M, noise_std=noise_std, solver=SOLVERS[when]).fit(X, Y)
     assert abs(np.mean(ensemble.variance(X_TEST) / law.var) - 1) < off
@@ -83,9 +88,9 @@ def test_bayesian_estimators_follow_their_laws(when, noise_std):
         assert abs(ratio(ensemble.functions(X_TEST), posterior) - 1) < off
 
     # The standard target, and the noise forgotten, are both rejected.
-    assert abs(ratio(RND(NET, heads=1, bodies=M, solver=SOLVERS[when]).fit(X).errors(X_TEST), law) - 1) > off
+    assert abs(ratio(rnd(when).errors(X_TEST), law) - 1) > off
     if noise_std and when == "converged":
-        assert abs(ratio(rnd.errors(X_TEST), laws.bayesian_rnd_error(NET, X, X_TEST)) - 1) > off
+        assert abs(ratio(bayesian.errors(X_TEST), laws.bayesian_rnd_error(NET, X, X_TEST)) - 1) > off
 
 
 @pytest.mark.parametrize("directions", ["shared", "independent"])
@@ -97,9 +102,7 @@ def test_few_heads_a_body_follow_the_law(directions):
     assert abs(ratio(model.errors(X_TEST), law) - 1) < margin(law.cov)
 
 
-@pytest.mark.parametrize(
-    ("depth", "activation"), [(1, "silu"), (3, "silu"), (2, "relu"), (2, "erf"), (2, "gelu"), (2, "tanh")]
-)
+@pytest.mark.parametrize(("depth", "activation"), [(1, "silu"), (3, "tanh"), (2, "relu"), (2, "softplus")])
 def test_any_depth_and_activation(depth, activation):
     net = MLP(3, width=256, depth=depth, activation=activation)
     flow = GradientFlow(time=0.3, rtol=0.01)  # the kinks of relu make a finer one slow
@@ -155,10 +158,10 @@ def test_a_mean_of_ones_own():
 
 def test_nothing_is_returned_before_it_is_trained():
     for untrained in (DeepEnsemble(NET), BayesianEnsemble(NET)):
-        with pytest.raises(NotFittedError, match="call fit first"):
+        with pytest.raises(NotFittedError, match=r"not fitted yet\. Call 'fit'"):
             untrained.predict(X_TEST)
     for untrained in (RND(NET), BayesianRND(NET)):
-        with pytest.raises(NotFittedError, match="call fit first"):
+        with pytest.raises(NotFittedError, match=r"not fitted yet\. Call 'fit'"):
             untrained.errors(X_TEST)
     with pytest.raises(NotFittedError, match="had no y"):
         BayesianRND(replace(NET, width=64), heads=1).fit(X).predict(X_TEST)

@@ -266,9 +266,7 @@ def test_odd_activations_without_bias_are_odd(depth, name, seed):
     np.testing.assert_allclose(flipped, -k, rtol=0, atol=rounding(net, X1, X2))
 
 
-@pytest.mark.parametrize(
-    "shape", [(1, 5000), (5000, 1), (70, 90), (90, 70), (90, 63), (70, 1100), (300, 400), (3, 9001)]
-)
+@pytest.mark.parametrize("shape", [(1, 5000), (5000, 1), (90, 63), (70, 1100), (300, 400), (3, 9001)])
 @pytest.mark.parametrize("name", ["gelu", "silu", "tanh"])
 def test_tiles_join_up(name, shape):
     """Sizes across several tiles, against rows and columns picked out one by one; zero and huge points among them."""
@@ -279,12 +277,12 @@ def test_tiles_join_up(name, shape):
     X2[-1] = 0
     k = parts(kernels.kernel(net, X1, X2))
     assert k.shape == (3, *shape)
-    rows, cols = rng.integers(shape[0], size=30), rng.integers(shape[1], size=30)
+    rows, cols = rng.integers(shape[0], size=20), rng.integers(shape[1], size=20)
     single = np.array([parts(kernels.kernel(net, X1[[i]], X2[[j]]))[:, 0, 0] for i, j in zip(rows, cols, strict=True)])
     np.testing.assert_allclose(k[:, rows, cols].T, single, rtol=0, atol=rounding(net, X1, X2))
 
 
-@pytest.mark.parametrize("n", [63, 64, 65, 200, 600])
+@pytest.mark.parametrize("n", [63, 200, 600])
 @pytest.mark.parametrize("name", ["gelu", "silu", "tanh"])
 def test_symmetric_tiles_join_up(name, n):
     net = MLP(2, depth=3, activation=name)

@@ -152,6 +152,7 @@ def steeper(patch: pytest.MonkeyPatch) -> None:
 
 
 def last_layer_of_psi(right, model, bodies, start, X, dtype):
+    start = start or draw(model.net_, model.heads, model.seed, Role.PREDICTOR, bodies)
     last = draw(model.net_, model.heads, model.seed, Role.TARGET, bodies)[-1]
     return right(model, bodies, start, X, dtype) + model._functions([*start[:-1], last], X, dtype)
 
@@ -165,9 +166,14 @@ def target_added(right, model, X):
     fitted, X = model._fitted, np.asarray(X)
 
     def values(bodies, params):
-        return fitted._functions(params, X, fitted.dtype) + fitted._target(bodies, X, fitted.dtype)
+        return fitted._functions(params, X, fitted.dtype) + fitted._target(bodies, None, X, fitted.dtype)
 
     return fitted._trained.evaluate(values)
+
+
+def without_tangent(right, model, X):
+    fitted, X = model._fitted, np.asarray(X)
+    return fitted._trained.evaluate(lambda _, params: fitted._functions(params, X, fitted.dtype))
 
 
 def with_replacement(right, model, X, n_samples=1, random_state=0):
@@ -254,7 +260,7 @@ MISTAKES = [
     ),
     Mistake(
         "the Bayesian ensemble forgets its tangent",
-        constant(BayesianEnsemble, "functions", DeepEnsemble.functions),
+        wrapped(BayesianEnsemble, "functions", without_tangent),
         TARGET,
         "B4",
     ),

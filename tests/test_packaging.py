@@ -32,8 +32,9 @@ def requirements(environment=".venv"):
     return {canonicalize_name(r.name): r for r in map(Requirement, texts) if r.name != "rndlib"}
 
 
-def test_the_library_alone_needs_only_arrays():
-    assert {Requirement(text).name for text in PROJECT["dependencies"]} == {"numpy", "scipy", "jaxtyping"}
+def test_the_library_alone_needs_only_arrays_and_estimators():
+    needed = {Requirement(text).name for text in PROJECT["dependencies"]}
+    assert needed == {"numpy", "scipy", "scikit-learn", "jaxtyping"}
     assert {"jax", "torch", "notebooks", "dev"} <= set(PROJECT["optional-dependencies"])
 
 

@@ -12,7 +12,7 @@ from jax import lax
 
 from benchmarks.timing import Timing, side_by_side
 from rndlib import cores
-from rndlib.blocks import parallel
+from rndlib.cores import parallel
 from rndlib.running.costs import Row, Spread
 from rndlib.training.backends.jax.activations import value_and_slope
 from rndlib.training.backends.jax.precision import in_float64

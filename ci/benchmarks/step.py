@@ -12,7 +12,7 @@ from jax import lax
 from benchmarks import rates
 from benchmarks.timing import side_by_side
 from rndlib import MLP, cores, datasets, kernels
-from rndlib.blocks import parallel
+from rndlib.cores import parallel
 from rndlib.running.costs import Row, Spread
 from rndlib.training.backends import load
 from rndlib.training.backends.jax import (

@@ -1,16 +1,17 @@
-"""What the estimators have in common: a description, a seed, a backend, a solver, and the trained bodies."""
+"""What the four estimators share: a network's description, a seed, a backend, a solver, and the trained bodies."""
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, fields, is_dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rndlib import checks
-from rndlib.estimators import columns
-from rndlib.estimators.protocol import Parameterised, not_fitted
 from rndlib.network import MLP
 from rndlib.training import backends
 from rndlib.training.problem import Targets, Task, Trained
@@ -22,41 +23,37 @@ Variances = Float[np.ndarray, " t"]
 GroupVariances = Float[np.ndarray, "groups t"]
 Network = MLP | Callable[[int], MLP] | None
 Prediction = Variances | tuple[Variances, Variances]
+Model = TypeVar("Model", bound="Estimator")
 
 DIRECTIONS_BYTES = 2**28
-"""With a direction a head, as many heads are evaluated at a time as keep their directions within this."""
+"""Memory limit for independent directions: heads are evaluated in groups whose directions fit in it."""
 
 
-def parts(name: str, count: int, of: str, total: int) -> int:
-    """The size of each of `count` equal parts of `total`; ValueError naming both where it does not divide."""
-    count = checks.whole(name, count, at_least=1)
-    if total % count:
-        raise ValueError(f"{name} = {count}: give a divisor of {of} = {total}")
-    return total // count
+@dataclass(eq=False, repr=False)
+class Estimator(BaseEstimator):
+    """An estimator of scikit-learn whose parameters are the fields of a dataclass.
 
+    The constructor and `set_params` check the parameters, and so does `fit`, as attributes can be set by hand.
 
-class Estimator(Parameterised):
-    """What the four have in common: a description, a seed, a backend, a solver, and the trained bodies.
-
-    Parameters are stored as given, for scikit-learn to find them unchanged. They are checked by the constructor, by
-    `set_params`, and once more by `fit`, as an attribute can be set by hand.
-
-    A fitted estimator is self-contained: `fit` keeps a copy of the estimator as it was, and all that is predicted comes
-    from that copy. Attributes that are set afterwards count from the next `fit` on.
+    A fitted estimator is self-contained: `fit` keeps a copy of the estimator as it was, and every prediction comes from
+    that copy. Attributes that are set afterwards count from the next `fit` on.
     """
 
-    net_: MLP
-    _trained: Trained
-    n_features_in_: int
+    net: Network = None
+    _: KW_ONLY
+    seed: int = 0
+    backend: str = "jax"
+    solver: Solver | None = None
+    dtype: str = "float64"
 
-    def __init__(self, net: Network, seed: int, backend: str, solver: Solver | None, dtype: str):
-        self.net = net
-        self.seed = seed
-        self.backend = backend
-        self.solver = solver
-        self.dtype = dtype
+    noise_std = 0.0  # Without an annotation, hence no parameter: of estimators that have none.
+    _as_fitted = None
+
+    def __post_init__(self):
+        self._check()
 
     def _check(self) -> None:
+        """Raise a ValueError for a parameter of the wrong type or out of range."""
         if self.net is not None and not isinstance(self.net, MLP) and not callable(self.net):
             raise ValueError(
                 f"net = {self.net!r}: give an rndlib.MLP, a function of the number of columns that makes one, or None"
@@ -69,6 +66,46 @@ class Estimator(Parameterised):
         checks.whole("seed", self.seed, at_least=0)
         checks.choice("backend", self.backend, backends.BACKENDS)
         checks.choice("dtype", self.dtype, ("float32", "float64"))
+        checks.non_negative("noise_std", self.noise_std)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; with `deep` also the fields of `net` and `solver`, such as `net__width`.
+
+        >>> from rndlib import MLP, RND
+        >>> RND(MLP(3, width=64), heads=8).get_params()["net__width"]
+        64
+        """
+        params = super().get_params(deep=False)
+        return params | _nested(params) if deep else params
+
+    def set_params(self: Model, **params: Any) -> Model:
+        """Set parameters by the names that `get_params` gives; the estimator has to be fitted anew.
+
+        Raises
+        ------
+        ValueError: no such parameter, or a value that the constructor refuses; nothing is set then.
+
+        >>> from rndlib import MLP, RND
+        >>> RND(MLP(3, width=64), heads=8).set_params(net__width=256, seed=1).net.width
+        256
+        """
+        new = self.get_params(deep=False)
+        for name in sorted(params, key=lambda name: "__" in name):  # a whole description before its fields
+            outer, _, field = name.partition("__")
+            if name in new:
+                new[name] = params[name]
+            elif name in _nested(new):
+                new[outer] = replace(new[outer], **{field: params[name]})
+            else:
+                unset = f"{outer} is {new[outer]!r} and has no {field}; " if outer in new else ""
+                known = ", ".join([*new, *_nested(new)])
+                raise ValueError(f"{name} = {params[name]!r}: {unset}choose among the parameters {known}")
+        vars(self).update(vars(type(self)(**new)))  # the constructor refuses bad values before anything changes
+        self._as_fitted = None
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._as_fitted is not None
 
     @property
     def report(self) -> Report:
@@ -79,6 +116,38 @@ class Estimator(Parameterised):
         True
         """
         return self._fitted._trained.report
+
+    def variance(self, X: ArrayLike) -> Variances:
+        """The estimate of a variance at X (T, in_dim): (T,), in squared units of y.
+
+        Of ensembles the sample variance over members (ddof = 1), of RND half the mean squared error of all heads, of
+        Bayesian RND the mean squared error.
+
+        Raises
+        ------
+        ValueError: an ensemble has fewer than two members.
+
+        >>> from rndlib import MLP, RND, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = RND(MLP(3, width=64), heads=4, bodies=2).fit(data.X)
+        >>> model.variance(data.X).max() < 1e-6 < model.variance(data.X_test).min()  # none at the training points
+        np.True_
+        """
+        return self.variances(X, 1)[0]
+
+    def variances(self, X: ArrayLike, groups: int) -> GroupVariances:
+        """`variance` of each of `groups` equal groups of members, or of bodies: (groups, T). They are independent.
+
+        Raises
+        ------
+        ValueError: there are not so many equal groups, or a group of an ensemble has fewer than two members.
+
+        >>> from rndlib import MLP, RND, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> RND(MLP(3, width=64), heads=4, bodies=2).fit(data.X).variances(data.X_test, groups=2).shape
+        (2, 5)
+        """
+        raise NotImplementedError
 
     def tangent_kernels(self, X: ArrayLike) -> Float[np.ndarray, "bodies heads heads t t"]:
         """Empirical tangent kernels of the networks as trained, Theta_t of Eq. 5, at X (T, in_dim).
@@ -91,76 +160,56 @@ class Estimator(Parameterised):
         >>> model.tangent_kernels([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]).shape
         (1, 4, 4, 2, 2)
         """
-        X, fitted = self._points(X), self._fitted
+        fitted, points = self._fitted, self._points(X)
         backend = backends.load(fitted.backend)
-        return fitted._trained.per_body(lambda _, params: np.add(*backend.tangent_kernels(fitted.net_, params, X)))
+        return fitted._trained.per_body(lambda _, params: np.add(*backend.tangent_kernels(fitted.net_, params, points)))
 
     @property
     def _fitted(self) -> Any:
         """The estimator as it was when it was fitted."""
-        if self._as_fitted is None:
-            raise not_fitted(f"this {type(self).__name__} is not trained yet: call fit first")
+        check_is_fitted(self)
         return self._as_fitted
 
-    def _described(self, X: Float[np.ndarray, "t d"]) -> Any:
-        """The estimator as it was when it was fitted; before that as it is now, with a network for X's columns."""
-        if self._as_fitted is not None:
-            return self._as_fitted
-        now = copy(self)
-        now.net_ = self._network(X)
-        return now
+    def _points(self, X: Any) -> Any:
+        """Points with the columns of the training points, as float64."""
+        return validate_data(self, X, reset=False, dtype=np.float64, order="C")
 
-    def _end(self, trained: Trained) -> Any:
-        """The end of `fit`: what was trained, and a copy of all that it was trained with."""
-        self._as_fitted = copy(self)
-        self._as_fitted._trained = trained
-        return self
-
-    def _begin(self, X: ArrayLike) -> Float[np.ndarray, "n d"]:
-        """Training points, checked along with the parameters. The last fit is forgotten: one that fails leaves none."""
+    def _begin(self, X: Any, y: Any = None) -> tuple[Any, Any]:
+        """Check parameters and training data. The last fit is forgotten, so that one that fails leaves none."""
         self._as_fitted = None
         self._check()
-        names = columns.names(X)
-        points = _by_rows(checks.points("X", X, self._in_dim))
-        self.net_ = self._network(points)
-        self.n_features_in_ = points.shape[1]
-        if names is not None:
-            self.feature_names_in_ = names
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        return points
-
-    def _points(self, X: ArrayLike) -> Float[np.ndarray, "t d"]:
-        if self._as_fitted is None:  # Some of what comes next needs no training, and the rest says so.
-            return _by_rows(checks.points("X", X, self._in_dim))
-        columns.check(X, getattr(self, "feature_names_in_", None), type(self).__name__)
-        return _by_rows(checks.points("X", X, self.n_features_in_, type(self).__name__))
-
-    def _labels(self, y: ArrayLike | None, n_samples: int) -> Float[np.ndarray, " n"]:
+        # Data frames are stored by columns, and the order in memory changes the rounding of products.
+        options: dict[str, Any] = {"y": y, "dtype": np.float64, "order": "C"}
         if y is None:
-            name = type(self).__name__
-            raise ValueError(f"y = None: {name} requires y to be passed, but the target y is None: give ({n_samples},)")
-        return checks.labels("y", y, n_samples)
+            points: Any = validate_data(self, X, **options)
+        else:
+            points, y = validate_data(self, X, y_numeric=True, **options)
+            y = np.asarray(y, np.float64)
+        self.net_ = self._network(points.shape[1])
+        return points, y
 
-    def _network(self, X: Float[np.ndarray, "n d"]) -> MLP:
-        """The network's description for points of these columns."""
+    def _end(self: Model, trained: Trained) -> Model:
+        """Keep what was trained, and a copy of all that it was trained with."""
+        self._trained = trained
+        self._as_fitted = copy(self)
+        return self
+
+    def _network(self, columns: int) -> MLP:
+        """The network's description for points of so many columns."""
         if isinstance(self.net, MLP):
+            if self.net.in_dim != columns:
+                raise ValueError(f"X has {columns} columns: give the {self.net.in_dim} of net = {self.net}")
             return self.net
-        columns = X.shape[1]
         made = MLP(columns) if self.net is None else self.net(columns)
         if not isinstance(made, MLP) or made.in_dim != columns:
             raise ValueError(f"net({columns}) = {made!r}: give a function whose result is an MLP of in_dim {columns}")
         return made
 
-    @property
-    def _in_dim(self) -> int | None:
-        return self.net.in_dim if isinstance(self.net, MLP) else None
-
-    def _train(self, heads: int, bodies: int, role: Role, X: np.ndarray, targets: Targets, **noise) -> Trained:
-        backend = backends.load(self.backend)
+    def _train(self, heads: int, bodies: int, role: Role, X: np.ndarray, targets: Targets, **options: bool) -> Trained:
         solver = GradientFlow() if self.solver is None else self.solver
-        task = Task(self.net_, int(heads), int(bodies), role, int(self.seed), X, targets, **noise)
-        return solver.train(task, backend)
+        noise_std = float(self.noise_std)
+        task = Task(self.net_, int(heads), int(bodies), role, int(self.seed), X, targets, noise_std, **options)
+        return solver.train(task, backends.load(self.backend))
 
     def _functions(self, params: Params, X: np.ndarray, dtype: str) -> Float[np.ndarray, "bodies heads t"]:
         return backends.load(self.backend).functions(self.net_, params, X, dtype)
@@ -177,12 +226,21 @@ class Estimator(Parameterised):
         parts = []
         for first in range(0, heads, size):
             group = range(first, min(first + size, heads))
-            w, b = (a[:, group.start : group.stop] for a in start[-1])
+            w, b = (array[:, group.start : group.stop] for array in start[-1])
             directions = draw_directions(net, self.seed, bodies, group)
             parts.append(backend.tangents(net, [*start[:-1], (w, b)], directions, X, dtype))
         return np.concatenate(parts, axis=1)
 
 
-def _by_rows(X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
-    """Data frames come by columns, and the order in memory changes the rounding of products."""
-    return np.ascontiguousarray(X)
+def equal_parts(name: str, count: int, of: str, total: int) -> int:
+    """The size of each of `count` equal parts of `total`; ValueError naming both where it does not divide."""
+    count = checks.whole(name, count, at_least=1)
+    if total % count:
+        raise ValueError(f"{name} = {count}: give a divisor of {of} = {total}")
+    return total // count
+
+
+def _nested(params: dict[str, Any]) -> dict[str, Any]:
+    """The fields of those parameters that are dataclasses, as `net__width`."""
+    described = {name: value for name, value in params.items() if is_dataclass(value) and not isinstance(value, type)}
+    return {f"{name}__{f.name}": getattr(value, f.name) for name, value in described.items() for f in fields(value)}

@@ -1,25 +1,29 @@
 """Bayesian RND: a target whose errors are draws from the centred NTK-GP posterior, and samples made of them."""
 
 from collections.abc import Callable
+from copy import copy
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+from sklearn.exceptions import NotFittedError
 
 from rndlib import checks
-from rndlib.blocks import blockwise
-from rndlib.estimators.base import Functions, Network, Prediction, Variances
-from rndlib.estimators.protocol import Regressor, not_fitted
+from rndlib.cores import blockwise
+from rndlib.estimators.base import Functions, Prediction, Variances
 from rndlib.estimators.rnd import Distillation
 from rndlib.theory.crowding import points_that_count, warn_if_narrow
-from rndlib.training.problem import Trained, block_size
-from rndlib.training.solvers import Solver
+from rndlib.training.problem import block_size
 from rndlib.training.weights import Params, Role, draw
 
 MeanFunction = Callable[[Float[np.ndarray, "t d"]], Variances]
 
 
-class BayesianRND(Regressor, Distillation):
+@dataclass(eq=False, repr=False)
+class BayesianRND(RegressorMixin, Distillation):
     """RND whose errors are draws from the centred NTK-GP posterior (Proposition 4.1, Theorem 4.2).
 
     The target is `g~(x) = J_theta_0 u(x) psi*`, at the predictor's own initial parameters, with the last layer's
@@ -49,36 +53,23 @@ class BayesianRND(Regressor, Distillation):
     ((5,), (5,))
     """
 
-    _scale = 1.0  # no half: the error is a draw from the posterior itself
-    _needs_labels = False  # errors and variances do without
-    _mean_network: Trained | None = None
+    _: KW_ONLY
+    directions: str = "shared"
+    noise_std: float = 0.0
+    mean: MeanFunction | None = None
 
-    def __init__(
-        self,
-        net: Network = None,
-        heads: int = 64,
-        bodies: int = 1,
-        *,
-        directions: str = "shared",
-        noise_std: float = 0.0,
-        mean: MeanFunction | None = None,
-        seed: int = 0,
-        backend: str = "jax",
-        solver: Solver | None = None,
-        dtype: str = "float64",
-    ):
-        super().__init__(net, heads, bodies, seed, backend, solver, dtype)
-        self.directions = directions
-        self.noise_std = noise_std
-        self.mean = mean
-        self._check()
+    _mean_network = None
 
     def _check(self) -> None:
         super()._check()
         checks.choice("directions", self.directions, ("shared", "independent"))
-        checks.non_negative("noise_std", self.noise_std)
         if self.mean is not None and not callable(self.mean):
             raise ValueError(f"mean = {self.mean!r}: give a function of X, or None for a network trained on y")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False  # errors and variances do without labels
+        return tags
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "BayesianRND":
         """Train the predictors on X (N, in_dim) and, where y (N,) is given and `mean` is not, the mean network on y.
@@ -90,44 +81,20 @@ class BayesianRND(Regressor, Distillation):
         >>> BayesianRND(MLP(3, width=64), heads=4, bodies=2).fit(data.X, data.y).report.converged
         True
         """
-        X = self._begin(X)
-        y = None if y is None else self._labels(y, len(X))
-        warn_if_narrow(self.net_, self.heads, self._points_that_count(X), self.directions)
+        points, labels = self._begin(X, y)
+        warn_if_narrow(self.net_, self.heads, self._points_that_count(points), self.directions)
 
         def targets(bodies: list[int], start: Params) -> np.ndarray:
-            return self._target(bodies, start, X, "float64")
+            return self._target(bodies, start, points, "float64")
 
-        noise_std = float(self.noise_std)
-        trained = self._train(self.heads, self.bodies, Role.PREDICTOR, X, targets, noise_std=noise_std)
+        def mean_targets(_: list[int], start: Params) -> np.ndarray:
+            return labels + self._functions(start, points, "float64")
+
+        trained = self._train(self.heads, self.bodies, Role.PREDICTOR, points, targets)
         self._mean_network = None
-        if y is not None and self.mean is None:
-            self._mean_network = self._train(
-                1,
-                1,
-                Role.MEAN,
-                X,
-                lambda _, start: y + self._functions(start, X, "float64"),
-                noise_std=noise_std,
-                jitter=False,
-            )
+        if labels is not None and self.mean is None:
+            self._mean_network = self._train(1, 1, Role.MEAN, points, mean_targets, jitter=False)
         return self._end(trained)
-
-    def errors(self, X: ArrayLike) -> Functions:
-        """u_i(x) - g~_i(x) of every head at X (T, in_dim): (bodies * heads, T), body-major.
-
-        >>> from rndlib import MLP, BayesianRND, datasets
-        >>> data = datasets.toy(seed=0, n_test=5)
-        >>> model = BayesianRND(MLP(3, width=64), heads=4, bodies=2).fit(data.X, data.y)
-        >>> model.errors(data.X_test).shape, bool(abs(model.errors(data.X)).max() < 1e-6)
-        ((8, 5), True)
-        """
-        X, fitted = self._points(X), self._fitted
-
-        def values(bodies: list[int], params: Params) -> np.ndarray:
-            start = draw(fitted.net_, fitted.heads, fitted.seed, Role.PREDICTOR, bodies)
-            return fitted._functions(params, X, fitted.dtype) - fitted._target(bodies, start, X, fitted.dtype)
-
-        return fitted._trained.evaluate(values)
 
     def initial(self, X: ArrayLike) -> tuple[Functions, Functions]:
         """u_i(x) before training, and g~_i(x), at X (T, in_dim): each (bodies * heads, T), body-major.
@@ -139,16 +106,16 @@ class BayesianRND(Regressor, Distillation):
         >>> u.shape, g.shape
         ((8, 1), (8, 1))
         """
-        X = self._points(X)
-        model = self._described(X)
+        model: Any = self._as_fitted or copy(self)
+        points = self._points(X) if self._as_fitted else model._begin(X)[0]
 
         def values(bodies: list[int]) -> np.ndarray:
             start = draw(model.net_, model.heads, model.seed, Role.PREDICTOR, bodies)
-            predictor = model._functions(start, X, model.dtype)
-            return np.stack([predictor, model._target(bodies, start, X, model.dtype)], axis=1)
+            predictor = model._functions(start, points, model.dtype)
+            return np.stack([predictor, model._target(bodies, start, points, model.dtype)], axis=1)
 
-        size = block_size(model.net_, model.heads, len(X))
-        predictors, targets = blockwise(values, model.bodies, size).swapaxes(0, 1).reshape(2, -1, len(X))
+        size = block_size(model.net_, model.heads, len(points))
+        predictors, targets = blockwise(values, model.bodies, size).swapaxes(0, 1).reshape(2, -1, len(points))
         return predictors, targets
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
@@ -156,7 +123,7 @@ class BayesianRND(Regressor, Distillation):
 
         Raises
         ------
-        NotFittedError: fit was called without y, and no `mean` was given.
+        NotFittedError: before `fit`, or `fit` was called without y and no `mean` was given.
 
         >>> from rndlib import MLP, BayesianRND, datasets
         >>> data = datasets.toy(seed=0, n_test=5)
@@ -164,7 +131,6 @@ class BayesianRND(Regressor, Distillation):
         >>> abs(model.predict(data.X) - data.y).max() < 1e-6
         np.True_
         """
-        X = self._points(X)
         mean = self._mean(X)
         return (mean, np.sqrt(self.variance(X))) if return_std else mean
 
@@ -187,10 +153,8 @@ class BayesianRND(Regressor, Distillation):
         >>> model.sample_y(data.X_test, n_samples=3).shape
         (5, 3)
         """
-        X = self._points(X)
-        n_samples = checks.whole("n_samples", n_samples, at_least=1)
         available = self._fitted.bodies * self._fitted.heads
-        if n_samples > available:
+        if checks.whole("n_samples", n_samples, at_least=1) > available:
             raise ValueError(
                 f"n_samples = {n_samples}: the {available} heads give as many independent samples and no more: draw "
                 "fewer, or fit more heads or bodies"
@@ -204,18 +168,21 @@ class BayesianRND(Regressor, Distillation):
             return len(X)
         return points_that_count(self.net_, X, float(self.noise_std))
 
-    def _mean(self, X: np.ndarray) -> Variances:
-        fitted = self._fitted
+    def _mean(self, X: ArrayLike) -> Variances:
+        fitted, points = self._fitted, self._points(X)
         if fitted.mean is not None:
-            return checks.labels("mean(X)", fitted.mean(X), len(X))
+            return checks.labels("mean(X)", fitted.mean(points), len(points))
         if fitted._mean_network is None:
-            raise not_fitted("fit had no y to train a mean on: call fit(X, y), or give mean= a function of X")
+            raise NotFittedError("fit had no y to train a mean on: call fit(X, y), or give mean= a function of X")
 
         def centred(_: list[int], params: Params) -> np.ndarray:
             start = draw(fitted.net_, 1, fitted.seed, Role.MEAN, range(1))
-            return fitted._functions(params, X, fitted.dtype) - fitted._functions(start, X, fitted.dtype)
+            return fitted._functions(params, points, fitted.dtype) - fitted._functions(start, points, fitted.dtype)
 
         return fitted._mean_network.evaluate(centred)[0]
 
-    def _target(self, bodies: list[int], start: Params, X: np.ndarray, dtype: str) -> np.ndarray:
+    def _target(
+        self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str
+    ) -> Float[np.ndarray, "bodies heads t"]:
+        start = start or draw(self.net_, self.heads, self.seed, Role.PREDICTOR, bodies)
         return self._tangents(bodies, start, X, dtype, by_head=self.directions == "independent")

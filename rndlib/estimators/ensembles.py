@@ -1,71 +1,86 @@
 """Deep ensembles, standard and Bayesian: independent networks of one output, trained on the same labels."""
 
+from dataclasses import dataclass, field
+from typing import TypeVar
+
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
 
 from rndlib import checks
-from rndlib.estimators.base import Estimator, Functions, GroupVariances, Network, Prediction, Variances, parts
-from rndlib.estimators.protocol import Regressor
-from rndlib.training.solvers import Solver
+from rndlib.estimators.base import Estimator, Functions, GroupVariances, Prediction, equal_parts
 from rndlib.training.weights import Params, Role, draw
 
+Members = TypeVar("Members", bound="_Ensemble")
 
-class _Ensemble(Regressor, Estimator):
+
+@dataclass(eq=False, repr=False)
+class _Ensemble(RegressorMixin, Estimator):
     """Independent networks of one output, trained on the same labels."""
 
-    def __init__(self, net: Network, members: int, seed: int, backend: str, solver: Solver | None, dtype: str):
-        super().__init__(net, seed, backend, solver, dtype)
-        self.members = members
+    members: int = 8
 
     def _check(self) -> None:
         super()._check()
         checks.whole("members", self.members, at_least=1)
 
-    def functions(self, X: ArrayLike) -> Functions:
-        """Every member's trained function at X (T, in_dim): (members, T)."""
-        raise NotImplementedError
+    def fit(self: Members, X: ArrayLike, y: ArrayLike) -> Members:
+        """Train every member on X (N, in_dim), y (N,).
 
-    def variance(self, X: ArrayLike) -> Variances:
-        """Sample variance over the members (ddof = 1) at X (T, in_dim): (T,).
+        Warns with `rndlib.training.flow.conditioning.ConditionWarning` where the kernel on X is so nearly singular that
+        gradient flow may take long.
 
         Raises
         ------
-        ValueError: fewer than two members.
+        ValueError: X or y is malformed, or X has a singular kernel.
+        DivergenceError: a network diverged.
+
+        >>> from rndlib import MLP, DeepEnsemble, datasets
+        >>> data = datasets.toy(seed=0)
+        >>> DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y).report.converged
+        True
+        """
+        points, labels = self._begin(X, y)
+
+        def targets(bodies: list[int], start: Params) -> np.ndarray:
+            added = self._added(bodies, start, points, "float64")
+            return np.broadcast_to(labels - added, (len(bodies), 1, len(points)))
+
+        return self._end(self._train(1, self.members, Role.MEMBER, points, targets))
+
+    def functions(self, X: ArrayLike) -> Functions:
+        """Every member's trained function at X (T, in_dim): (members, T), in the units of y.
 
         >>> from rndlib import MLP, DeepEnsemble, datasets
         >>> data = datasets.toy(seed=0, n_test=5)
         >>> model = DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y)
-        >>> model.variance(data.X).max() < 1e-6 < model.variance(data.X_test).min()  # none where the labels are known
-        np.True_
+        >>> model.functions(data.X_test).shape
+        (4, 5)
         """
-        return self.variances(X, 1)[0]
+        fitted, points = self._fitted, self._points(X)
+
+        def values(bodies: list[int], params: Params) -> np.ndarray:
+            return fitted._functions(params, points, fitted.dtype) + fitted._added(bodies, None, points, fitted.dtype)
+
+        return fitted._trained.evaluate(values)
+
+    def _added(
+        self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str
+    ) -> Float[np.ndarray, "#bodies 1 #t"]:
+        """The function that is added to each member's network and is not trained; `start` None draws it again."""
+        return np.zeros((1, 1, 1))
 
     def variances(self, X: ArrayLike, groups: int) -> GroupVariances:
-        """`variance` of each of so many groups of members, as of smaller ensembles of their own: (groups, T).
-
-        Raises
-        ------
-        ValueError: members do not divide into that many groups of two or more.
-
-        >>> from rndlib import MLP, DeepEnsemble, datasets
-        >>> data = datasets.toy(seed=0, n_test=5)
-        >>> model = DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y)
-        >>> model.variances(data.X_test, groups=2).shape
-        (2, 5)
-        """
-        members = self._at_least_two()
-        size = parts("groups", groups, "members", members)
-        if size < 2:
-            raise ValueError(f"groups = {groups}: a sample variance needs at least 2 of the {members} members each")
-        functions = self.functions(X)
-        return functions.reshape(groups, size, -1).var(axis=1, ddof=1)
+        return _sample_variances(self.functions(X), groups)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
         """Mean over the members at X (T, in_dim): (T,); with `return_std` also the sample standard deviation.
 
         Raises
         ------
-        ValueError: X is malformed; or a standard deviation of fewer than two members. NotFittedError: before `fit`.
+        ValueError: X is malformed; or a standard deviation of fewer than two members.
+        NotFittedError: before `fit`.
 
         >>> from rndlib import MLP, DeepEnsemble, datasets
         >>> data = datasets.toy(seed=0, n_test=5)
@@ -73,19 +88,12 @@ class _Ensemble(Regressor, Estimator):
         >>> abs(model.predict(data.X) - data.y).max() < 1e-6
         np.True_
         """
-        if not return_std:
-            return self.functions(X).mean(axis=0)
-        self._at_least_two()
         functions = self.functions(X)
-        return functions.mean(axis=0), functions.std(axis=0, ddof=1)
-
-    def _at_least_two(self) -> int:
-        members = (self._as_fitted or self).members
-        if members < 2:
-            raise ValueError(f"members = {members}: a sample variance needs at least 2")
-        return members
+        mean = functions.mean(axis=0)
+        return (mean, np.sqrt(_sample_variances(functions, 1)[0])) if return_std else mean
 
 
+@dataclass(eq=False, repr=False)
 class DeepEnsemble(_Ensemble):
     """Networks trained on the same labels from independent initial weights (Theorem 2.1).
 
@@ -120,53 +128,8 @@ class DeepEnsemble(_Ensemble):
     ((5,), (5,))
     """
 
-    def __init__(
-        self,
-        net: Network = None,
-        members: int = 8,
-        *,
-        seed: int = 0,
-        backend: str = "jax",
-        solver: Solver | None = None,
-        dtype: str = "float64",
-    ):
-        super().__init__(net, members, seed, backend, solver, dtype)
-        self._check()
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> "DeepEnsemble":
-        """Train every member on X (N, in_dim), y (N,).
-
-        Warns with `rndlib.training.flow.conditioning.ConditionWarning` where the kernel on X is so nearly singular that
-        gradient flow may take long.
-
-        Raises
-        ------
-        ValueError: X or y is malformed, or X has a singular kernel.
-        DivergenceError: a network diverged.
-
-        >>> from rndlib import MLP, DeepEnsemble, datasets
-        >>> data = datasets.toy(seed=0)
-        >>> DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y).report.converged
-        True
-        """
-        X = self._begin(X)
-        y = self._labels(y, len(X))
-        trained = self._train(1, self.members, Role.MEMBER, X, lambda bodies, _: np.tile(y, (len(bodies), 1, 1)))
-        return self._end(trained)
-
-    def functions(self, X: ArrayLike) -> Functions:
-        """Every member's trained function at X (T, in_dim): (members, T), in the units of y.
-
-        >>> from rndlib import MLP, DeepEnsemble, datasets
-        >>> data = datasets.toy(seed=0, n_test=5)
-        >>> model = DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y)
-        >>> model.functions(data.X_test).shape
-        (4, 5)
-        """
-        X, fitted = self._points(X), self._fitted
-        return fitted._trained.evaluate(lambda _, params: fitted._functions(params, X, fitted.dtype))
-
-
+@dataclass(eq=False, repr=False)
 class BayesianEnsemble(_Ensemble):
     """An ensemble whose members are draws from the NTK-GP posterior in the limit of width (He et al., 2020).
 
@@ -190,54 +153,19 @@ class BayesianEnsemble(_Ensemble):
     np.True_
     """
 
-    def __init__(
-        self,
-        net: Network = None,
-        members: int = 8,
-        *,
-        noise_std: float = 0.0,
-        seed: int = 0,
-        backend: str = "jax",
-        solver: Solver | None = None,
-        dtype: str = "float64",
-    ):
-        super().__init__(net, members, seed, backend, solver, dtype)
-        self.noise_std = noise_std
-        self._check()
+    noise_std: float = field(default=0.0, kw_only=True)
 
-    def _check(self) -> None:
-        super()._check()
-        checks.non_negative("noise_std", self.noise_std)
+    def _added(
+        self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str
+    ) -> Float[np.ndarray, "bodies 1 t"]:
+        start = start or draw(self.net_, 1, self.seed, Role.MEMBER, bodies)
+        return self._tangents(bodies, start, X, dtype, by_head=False)
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> "BayesianEnsemble":
-        """Train every member on X (N, in_dim), y (N,). Errors as in `DeepEnsemble.fit`.
 
-        >>> from rndlib import MLP, BayesianEnsemble, datasets
-        >>> data = datasets.toy(seed=0)
-        >>> BayesianEnsemble(MLP(3, width=64), members=4, noise_std=0.1).fit(data.X, data.y).report.converged
-        True
-        """
-        X = self._begin(X)
-        y = self._labels(y, len(X))
-
-        def targets(bodies: list[int], start: Params) -> np.ndarray:
-            return y - self._tangents(bodies, start, X, "float64", by_head=False)
-
-        return self._end(self._train(1, self.members, Role.MEMBER, X, targets, noise_std=float(self.noise_std)))
-
-    def functions(self, X: ArrayLike) -> Functions:
-        """Every member's trained function at X (T, in_dim): (members, T), in the units of y.
-
-        >>> from rndlib import MLP, BayesianEnsemble, datasets
-        >>> data = datasets.toy(seed=0, n_test=5)
-        >>> model = BayesianEnsemble(MLP(3, width=64), members=4, noise_std=0.1).fit(data.X, data.y)
-        >>> model.functions(data.X_test).shape
-        (4, 5)
-        """
-        X, fitted = self._points(X), self._fitted
-
-        def values(bodies: list[int], params: Params) -> np.ndarray:
-            start = draw(fitted.net_, 1, fitted.seed, Role.MEMBER, bodies)
-            return fitted._functions(params, X, fitted.dtype) + fitted._tangents(bodies, start, X, fitted.dtype, False)
-
-        return fitted._trained.evaluate(values)
+def _sample_variances(functions: Functions, groups: int) -> GroupVariances:
+    size = equal_parts("groups", groups, "members", len(functions))
+    if size < 2:
+        raise ValueError(
+            f"members = {len(functions)}: a sample variance needs at least 2 for each of groups = {groups}"
+        )
+    return functions.reshape(groups, size, -1).var(axis=1, ddof=1)

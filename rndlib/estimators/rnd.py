@@ -1,26 +1,25 @@
 """Random network distillation: predictors trained to match random targets (Eq. 2)."""
 
+from dataclasses import dataclass
+
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.estimators.base import Estimator, Functions, GroupVariances, Network, Variances, parts
+from rndlib.estimators.base import Estimator, Functions, GroupVariances, equal_parts
 from rndlib.theory.crowding import warn_if_narrow
-from rndlib.training.solvers import Solver
 from rndlib.training.weights import Params, Role, draw
 
 
+@dataclass(eq=False, repr=False)
 class Distillation(Estimator):
     """Predictors of `heads` outputs on `bodies` independent bodies, each trained to match a random target."""
 
-    _scale: float  # from the mean squared error to a variance
+    heads: int = 64
+    bodies: int = 1
 
-    def __init__(
-        self, net: Network, heads: int, bodies: int, seed: int, backend: str, solver: Solver | None, dtype: str
-    ):
-        super().__init__(net, seed, backend, solver, dtype)
-        self.heads = heads
-        self.bodies = bodies
+    _scale = 1.0  # from the mean squared error to a variance
 
     def _check(self) -> None:
         super()._check()
@@ -28,45 +27,34 @@ class Distillation(Estimator):
         checks.whole("bodies", self.bodies, at_least=1)
 
     def errors(self, X: ArrayLike) -> Functions:
-        """Errors of every head, predictor less target, at X (T, in_dim): (bodies * heads, T), body-major.
+        """Predictor minus target of every head at X (T, in_dim): (bodies * heads, T), body-major.
 
         >>> from rndlib import MLP, RND, datasets
         >>> data = datasets.toy(seed=0, n_test=5)
         >>> model = RND(MLP(3, width=64), heads=4, bodies=2).fit(data.X)
-        >>> model.errors(data.X_test).shape
-        (8, 5)
+        >>> model.errors(data.X_test).shape, bool(abs(model.errors(data.X)).max() < 1e-3)
+        ((8, 5), True)
         """
+        fitted, points = self._fitted, self._points(X)
+
+        def values(bodies: list[int], params: Params) -> np.ndarray:
+            return fitted._functions(params, points, fitted.dtype) - fitted._target(bodies, None, points, fitted.dtype)
+
+        return fitted._trained.evaluate(values)
+
+    def _target(
+        self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str
+    ) -> Float[np.ndarray, "bodies heads t"]:
+        """The target's functions. `start` has the predictor's initial weights, or None where they are to be drawn."""
         raise NotImplementedError
 
-    def variance(self, X: ArrayLike) -> Variances:
-        """The estimate of a variance that the errors of all heads give at X (T, in_dim): (T,), in squared units of y.
-
-        >>> from rndlib import MLP, RND, datasets
-        >>> data = datasets.toy(seed=0, n_test=5)
-        >>> model = RND(MLP(3, width=64), heads=4, bodies=2).fit(data.X)
-        >>> model.variance(data.X).max() < 1e-6 < model.variance(data.X_test).min()
-        np.True_
-        """
-        return self.variances(X, 1)[0]
-
     def variances(self, X: ArrayLike, groups: int) -> GroupVariances:
-        """`variance` of each of so many groups of bodies, which are independent of each other: (groups, T).
-
-        Raises
-        ------
-        ValueError: bodies do not divide into that many groups.
-
-        >>> from rndlib import MLP, RND, datasets
-        >>> data = datasets.toy(seed=0, n_test=5)
-        >>> model = RND(MLP(3, width=64), heads=4, bodies=2).fit(data.X)
-        >>> model.variances(data.X_test, groups=2).shape
-        (2, 5)
-        """
-        parts("groups", groups, "bodies", self._fitted.bodies)
+        equal_parts("groups", groups, "bodies", self._fitted.bodies)
         errors = self.errors(X)
         return self._scale * np.mean(errors.reshape(groups, -1, errors.shape[1]) ** 2, axis=1)
 
 
+@dataclass(eq=False, repr=False)
 class RND(Distillation):
     """Random network distillation (Eq. 2): predictors u trained to match fixed random networks g.
 
@@ -94,20 +82,6 @@ class RND(Distillation):
 
     _scale = 0.5  # Eq. 2, in the units of an ensemble's variance
 
-    def __init__(
-        self,
-        net: Network = None,
-        heads: int = 64,
-        bodies: int = 1,
-        *,
-        seed: int = 0,
-        backend: str = "jax",
-        solver: Solver | None = None,
-        dtype: str = "float64",
-    ):
-        super().__init__(net, heads, bodies, seed, backend, solver, dtype)
-        self._check()
-
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "RND":
         """Train the predictors on X (N, in_dim). Labels play no part; y is there for pipelines.
 
@@ -117,29 +91,15 @@ class RND(Distillation):
         >>> RND(MLP(3, width=64), heads=4, bodies=2).fit(datasets.toy(seed=0).X).report.converged
         True
         """
-        X = self._begin(X)
-        warn_if_narrow(self.net_, self.heads, len(X), "standard")
+        points, _ = self._begin(X)
+        warn_if_narrow(self.net_, self.heads, len(points), "standard")
 
-        def targets(bodies: list[int], _: Params) -> np.ndarray:
-            return self._target(bodies, X, "float64")
+        def targets(bodies: list[int], start: Params) -> np.ndarray:
+            return self._target(bodies, start, points, "float64")
 
-        return self._end(self._train(self.heads, self.bodies, Role.PREDICTOR, X, targets))
+        return self._end(self._train(self.heads, self.bodies, Role.PREDICTOR, points, targets))
 
-    def errors(self, X: ArrayLike) -> Functions:
-        """u_i(x) - g_i(x) of every head at X (T, in_dim): (bodies * heads, T), body-major.
-
-        >>> from rndlib import MLP, RND, datasets
-        >>> data = datasets.toy(seed=0, n_test=5)
-        >>> model = RND(MLP(3, width=64), heads=4, bodies=2).fit(data.X)
-        >>> bool(((model.errors(data.X_test) ** 2).mean(axis=0) / 2 == model.variance(data.X_test)).all())
-        True
-        """
-        X, fitted = self._points(X), self._fitted
-
-        def values(bodies: list[int], params: Params) -> np.ndarray:
-            return fitted._functions(params, X, fitted.dtype) - fitted._target(bodies, X, fitted.dtype)
-
-        return fitted._trained.evaluate(values)
-
-    def _target(self, bodies: list[int], X: np.ndarray, dtype: str) -> np.ndarray:
+    def _target(
+        self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str
+    ) -> Float[np.ndarray, "bodies heads t"]:
         return self._functions(draw(self.net_, self.heads, self.seed, Role.TARGET, bodies), X, dtype)

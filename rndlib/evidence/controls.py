@@ -42,7 +42,7 @@ class MisbuiltTarget(BayesianRND):
         super().__init__(net, 1, bodies, seed=seed, solver=solver)
         self.at, self.along, self.keep_last = at, along, keep_last
 
-    def _target(self, bodies: list[int], start: Params, X: np.ndarray, dtype: str) -> np.ndarray:
+    def _target(self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str) -> np.ndarray:
         net = self.net_
         theta, psi = (draw(net, self.heads, self.seed, role, bodies) for role in (self.at, self.along))
         target = backends.load(self.backend).tangents(net, theta, psi[:-1], X, dtype)
@@ -68,10 +68,10 @@ class NoiseWithoutPull(BayesianRND):
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "NoiseWithoutPull":
         """Train the predictors on X (N, in_dim). Errors as in `BayesianRND.fit`; y plays no part."""
-        X = self._begin(X)
+        points, _ = self._begin(X)
 
         def targets(bodies: list[int], start: Params) -> np.ndarray:
-            xi = draw_offsets(self.seed, bodies, len(X), self.heads)
-            return self._target(bodies, start, X, "float64") - self.jitter * np.swapaxes(xi, 1, 2)
+            xi = draw_offsets(self.seed, bodies, len(points), self.heads)
+            return self._target(bodies, start, points, "float64") - self.jitter * np.swapaxes(xi, 1, 2)
 
-        return self._end(self._train(self.heads, self.bodies, Role.PREDICTOR, X, targets))
+        return self._end(self._train(self.heads, self.bodies, Role.PREDICTOR, points, targets))

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from scipy.stats import qmc
 
 from rndlib import checks
-from rndlib.blocks import parallel
+from rndlib.cores import parallel
 from rndlib.estimators import BayesianEnsemble, BayesianRND, DeepEnsemble
 from rndlib.evidence.statistics import exact_draws
 from rndlib.network import MLP

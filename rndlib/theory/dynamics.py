@@ -1,8 +1,8 @@
 """What training does to a network that is linear in its parameters, in closed form.
 
-With A the tangent kernel on the training points, C the one between training and test points, and the loss
-`1/2 ||f(X) - y||^2` summed over points, the trained function at time t is (the paper's appendix on the
-post-convergence function, before the limit; its main text prints the sign of the second term wrongly)
+Let A be the tangent kernel on the training points and C the one between training and test points. With the loss
+`1/2 ||f(X) - y||^2`, the trained function at time t is (the paper's appendix on the post-convergence function, before
+the limit; its main text prints the sign of the second term wrongly)
 
     f_t(x) = f_0(x) + G^T (y - f_0(X)),    G = A^-1 (I - E) C,
 
@@ -17,8 +17,8 @@ from scipy import linalg
 
 _EPS = float(np.finfo(float).eps)
 
-# Eigenvalues below rounding may be anything from 0 to N eps lambda_max. Up to this value of time times that bound,
-# which one they are changes G by at most about this much, relative to its largest entries.
+# Eigenvalues below rounding may be anything from 0 to N eps lambda_max. While time times that bound is at most this,
+# they change G by at most about this much, relative to its largest entries.
 _UNRESOLVED = 1e-6
 
 
@@ -31,8 +31,7 @@ def gain(
 ) -> Float[np.ndarray, "n t"]:
     """G as above, with `E^power` for E, at `time` of gradient flow, or of descent where there is a `learning_rate`.
 
-    At infinite time by Cholesky, else by an eigendecomposition; a singular A is fine for any time at which its
-    smallest eigenvalues have no effect yet.
+    A may be singular at a time at which its smallest eigenvalues have no effect yet.
 
     Raises
     ------

@@ -21,14 +21,14 @@ from rndlib.activations import ACTIVATIONS, Activation
 from rndlib.theory import quadrature
 from rndlib.theory.mixtures import Mixture, closed_form
 
-# The determinant q q' - c^2 comes out of float64 with an error of a few times eps q q'. What does not exceed this
-# multiple counts as zero, so that a repeated point has the kernel of the point with itself also where c and q were
-# summed in different orders. Only relu can tell: the angle of two points is taken as 0 if it is below 6e-8.
+# float64 gives the determinant q q' - c^2 with an error of a few times eps q q'. It counts as zero up to this multiple,
+# so that a repeated point has the kernel of the point with itself although c and q were summed in different orders.
+# Only relu can tell: the angle of two points is taken as 0 if it is below 6e-8.
 _COLLINEAR = 16 * np.finfo(float).eps
 
 AT_ONCE = 65536
-"""Entries to compute together, times terms of the mixture: an array of so many numbers fits a core's L2 cache. Not
-fewer, as threads that call NumPy for short arrays wait for Python's lock more than they compute."""
+"""Entries to compute together, times terms of the mixture: an array of this size fits a core's L2 cache. With smaller
+ones threads wait for Python's lock more than they compute."""
 
 Tile = Float[np.ndarray, "rows cols"]
 Side = Float[np.ndarray, "#rows #cols"]
@@ -54,9 +54,9 @@ def expectations(activation: str | Activation, q1: Side, q2: Side, c: Tile) -> t
 
 
 def continued(mixture: Mixture, q1: Side, q2: Side, c: Tile, det: Tile) -> tuple[Tile, Tile]:
-    """The expectations of a mixture with noise, those of a ramp less c / 4 and 1 / 4, given `det` = q q' - c^2.
+    """The expectations of a mixture with noise, those of a ramp minus c / 4 and 1 / 4, given `det` = q q' - c^2.
 
-    They go on where no two variables have such a covariance, to c^2 < (q + a)(q' + a) with a the smallest noise.
+    The formulas hold up to c^2 < (q + a)(q' + a), a the smallest noise, beyond all covariances of two variables.
     """
     noise, weight = mixture.terms()
     # One a at a time, all b stacked along the first axis: few calls on arrays that stay in cache, and the sum over

@@ -14,13 +14,13 @@ Against two-dimensional quadrature, relative to the largest entry, for sigma_w u
 nearly repeated and opposite points among the rest (tests/test_kernels.py), the error stays below
 
     erf, gelu    1e-11    closed forms
-    silu, tanh   1e-10    a quadrature rule of ten nodes: at most 1e-11 of its scale in either expectation; between
+    silu, tanh   1e-10    a quadrature rule of ten nodes, good to 1e-11 of the scale of either expectation; between
                           many points interpolated to some 1e-14 (`rndlib.theory.interpolants`)
-    relu         3e-8     closed form; below 1e-12 but for points at an angle of less than 1e-3 to each other, or to
-                          each other's opposites: float64 knows an angle from scalar products to about 1e-15 over
-                          itself, and one below 6e-8 not at all (such points count as collinear)
-    others       1e-9     quadrature (`rndlib.theory.quadrature`), with as many nodes as it takes; as relu where the
-                          slope jumps at 0. What cannot be found as accurately is refused
+    relu         3e-8     closed form; below 1e-12 unless the angle of two points, or of one and the other's opposite,
+                          is below 1e-3: float64 knows an angle from scalar products to about 1e-15 over itself, and
+                          one below 6e-8 not at all (such points count as collinear)
+    others       1e-9     quadrature (`rndlib.theory.quadrature`) with as many nodes as it takes; as relu where the
+                          slope jumps at 0. An activation whose kernel is not found as accurately is refused
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,12 +32,13 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.blocks import parallel
+from rndlib.cores import parallel
 from rndlib.network import MLP
 from rndlib.theory.expectations import AT_ONCE, expectations
-from rndlib.theory.interpolants import Interpolant, interpolant
+from rndlib.theory.interpolants import interpolant
+from rndlib.theory.interpolation import Series
 from rndlib.theory.mixtures import closed_form
-from rndlib.theory.quadrature import Series, between, with_themselves
+from rndlib.theory.quadrature import between, with_themselves
 
 # Entries of a tile that is interpolated, and its rows, which share their polynomials.
 _INTERPOLATED, _HIGH = 32768, 64
@@ -46,7 +47,7 @@ _SHORT = 64
 
 Points = Float[np.ndarray, "n d"]
 Matrix = Float[np.ndarray, "n1 n2"]
-Layers = Float[np.ndarray, "depth n"]  # kappa^l(x, x), a row for each layer
+Layers = Float[np.ndarray, "depth n"]  # kappa^l(x, x), one row per layer
 Tile = Float[np.ndarray, "rows cols"]
 Side = Float[np.ndarray, "#rows #cols"]
 Sides = Float[np.ndarray, "depth #rows #cols"]
@@ -76,9 +77,8 @@ class Kernel:
 def kernel(net: MLP, X1: ArrayLike, X2: ArrayLike | None = None) -> Kernel:
     """Kernels between the rows of `X1` `(N1, in_dim)` and of `X2` `(N2, in_dim)`; of `X1` with itself without `X2`.
 
-    Without `X2` the matrices are exactly symmetric and their diagonals are those of `diagonal`, bit for bit.
-    Beyond the three results, memory stays within some megabytes and, with silu and tanh, 1 kB a point and layer; or a
-    copy of them where N2 < 64.
+    Without `X2` the matrices are exactly symmetric and their diagonals are those of `diagonal`, bit for bit. Beyond the
+    three results, memory stays within some megabytes and, with silu and tanh, 1 kB per point and layer.
 
     Raises
     ------
@@ -153,28 +153,24 @@ def _matrices(
     q2: Float[np.ndarray, "depth n2"],
     symmetric: bool = False,
 ) -> list[Matrix]:
-    """The three kernels, tile by tile; where `symmetric`, X2 is X1, and what lies below the diagonal is mirrored."""
+    """The three kernels, tile by tile. Where `symmetric`, X2 is X1, and the entries below the diagonal are mirrored."""
     shape = len(X1), len(X2)
     parts = [np.empty(shape) for _ in range(3)]
-    # Beyond half the entries, nodes cost what they save; of a symmetric matrix half the entries are wanted.
+    # With more nodes than half the entries, interpolation saves nothing; a symmetric matrix needs half its entries.
     most = shape[0] * shape[1] // (4 if symmetric else 2)
     layers = [_interpolated(net, q1[l], q2[l], most) for l in range(net.depth - 1)]
     cheaper = any(layer is not None for layer in layers)
-    # Points of small variance need fewer powers when they are by themselves: in every layer, as a layer's variances
-    # grow with those of the one before.
-    order = np.argsort(q1[0]) if cheaper and not symmetric else None
     entries = _INTERPOLATED if cheaper else _tile(net)
     width = min(entries // (min(_HIGH, shape[0]) if cheaper else 1), shape[1])
 
-    def fill(piece: slice) -> None:
-        rows = piece if order is None else order[piece]
+    def fill(rows: slice) -> None:
         strips = [layer and layer.strip(rows) for layer in layers]
-        for cols in _pieces(shape[1], width, start=piece.start if symmetric else 0):
-            cheap = [strip and partial(strip.expectations, cols) for strip in strips]
+        for cols in _pieces(shape[1], width, start=rows.start if symmetric else 0):
+            cheap = [strip and partial(strip, cols) for strip in strips]
             first = _first_layer(net, X1[rows] @ X2[cols].T)
             values = _recursion(net, first, q1[:, rows, None], q2[:, None, cols], cheap)
             for part, value in zip(parts, values, strict=True):
-                if symmetric and cols.start == piece.start:
+                if symmetric and cols.start == rows.start:
                     square = value[:, : len(value)]
                     square[:] = np.triu(square) + np.triu(square, 1).T
                 part[rows, cols] = value
@@ -195,32 +191,23 @@ def _diagonal(net: MLP, q: Layers) -> tuple[Vector, Vector, Vector]:
 
 
 def _with_themselves(net: MLP) -> Cheap | None:
-    """A way to the expectations of each point with itself, for an activation without a closed form."""
-    if closed_form(net.activation):
-        return None
-
-    def expectations(q: Tile) -> tuple[Tile, Tile]:
-        value, slope = with_themselves(net.phi, q.ravel())
-        return value.reshape(q.shape), slope.reshape(q.shape)
-
-    return expectations
+    """The expectations of each point with itself, for an activation without a closed form."""
+    return None if closed_form(net.activation) else partial(with_themselves, net.phi)
 
 
-def _interpolated(
-    net: MLP, q1: Float[np.ndarray, " n1"], q2: Float[np.ndarray, " n2"], most: int
-) -> Interpolant | Series | None:
+def _interpolated(net: MLP, q1: Float[np.ndarray, " n1"], q2: Float[np.ndarray, " n2"], most: int) -> Series | None:
     mixture = closed_form(net.activation)
     return interpolant(mixture, q1, q2, most) if mixture else between(net.phi, q1, q2)
 
 
 def _tile(net: MLP) -> int:
-    """Entries of a tile by the closed form, whose arrays have one for each term of the mixture."""
+    """Entries of a tile by the closed form, which has arrays of one number per entry and term of the mixture."""
     mixture = closed_form(net.activation)
     return AT_ONCE // (mixture.terms()[0].size if mixture else 64)
 
 
 def _pieces(count: int, size: int, start: int = 0) -> Iterator[slice]:
-    """Consecutive slices of `start .. count`, `size` long but for the last."""
+    """Consecutive slices of `start .. count` of length `size`; the last may be shorter."""
     return (slice(first, min(first + size, count)) for first in range(start, count, size))
 
 
@@ -231,10 +218,7 @@ def _first_layer(net: MLP, products: Float[np.ndarray, "*points"]) -> Float[np.n
 
 
 def _next_layer(net: MLP, q1: Side, q2: Side, kappa: Tile, cheap: Cheap | None = None) -> tuple[Tile, Tile]:
-    """kappa^l and kdot^l from kappa^{l-1}: `q1`, `q2` its variances, of shapes that broadcast against it.
-
-    `cheap` is another way to the expectations.
-    """
+    """kappa^l and kdot^l from kappa^{l-1}, of variances `q1` and `q2`; `cheap` is a faster way to the expectations."""
     value, slope = cheap(kappa) if cheap else expectations(net.activation, q1, q2, kappa)
     return net.sigma_w**2 * value + net.sigma_b**2, net.sigma_w**2 * slope
 

@@ -1,9 +1,9 @@
 """The laws of the paper's theorems for infinitely wide networks, at any training time and noise level.
 
 kappa is the NNGP kernel and Theta the NTK (`rndlib.kernels`); X are the N training points, x the T test points.
-Training is gradient flow on `1/2 ||f(X) - y||^2`, summed over points, for `time` (learning rate 1), or with
-`learning_rate` gradient descent on it for `time / learning_rate` steps. It enters by the gain
-`G = A^-1 (I - E) Theta_Xx` of `rndlib.theory.dynamics`, with A = Theta_XX + noise_std^2 I.
+Training is gradient flow on `1/2 ||f(X) - y||^2` for `time`, or with `learning_rate` gradient descent on it for
+`time / learning_rate` steps. It enters by the gain `G = A^-1 (I - E) Theta_Xx` of `rndlib.theory.dynamics`, with
+A = Theta_XX + noise_std^2 I.
 """
 
 from dataclasses import dataclass
@@ -20,14 +20,10 @@ from rndlib.network import MLP
 from rndlib.theory import kernels
 from rndlib.theory.dynamics import gain
 
-# A variance is a difference of kernels, so where it vanishes its rounding error decides the sign. This multiple of
-# the variance before training is the accuracy of the kernels (relu's near repeated points is the largest error).
+# A variance is a difference of kernels: where it vanishes, its rounding error decides the sign. This multiple of the
+# variance before training is the accuracy of the kernels (relu's near repeated points is the largest error).
 _ROUNDING = 1e-7
 
-
-Points = Float[np.ndarray, "n d"]
-Labels = Float[np.ndarray, " n"]
-TestPoints = Float[np.ndarray, "T d"]
 Across = Float[np.ndarray, "n T"]
 
 
@@ -60,8 +56,8 @@ def ensemble(
 ) -> Gaussian:
     """Law of a network's function after training on `X` (N, in_dim), `y` (N,), over its initialisations.
 
-    `N(G^T y, kappa_xx + G^T kappa_XX G - (G^T kappa_Xx + h.c.))`, without noise: the paper's theorem on the
-    distribution of post-convergence functions, at any time. Time 0 is the law at initialisation.
+    `N(G^T y, kappa_xx + G^T kappa_XX G - (G^T kappa_Xx + h.c.))`, without noise: Theorem 2.1, at any time. Time 0 is
+    the law at initialisation.
 
     Returns mean and variance at `X_test` (T, in_dim), in the units of y, and with `full_cov` the covariance (T, T).
     A variance that comes out negative within rounding is 0.
@@ -78,8 +74,6 @@ def ensemble(
     >>> law.mean.round(3), law.var.round(3)
     (array([-5.018,  1.032]), array([5.702, 0.026]))
     """
-    X, X_test = _inputs(net, X, X_test)
-    y = checks.labels("y", y, len(X))
     return _standard(net, X, y, X_test, time, full_cov, learning_rate, priors=1)
 
 
@@ -93,16 +87,15 @@ def rnd_error(
 ) -> Gaussian:
     """Law of `u - g`: predictor `u` trained on `X` (N, in_dim) to match the fixed random network `g`, one head.
 
-    Mean zero, and twice the covariance of `ensemble`: the paper's theorem on the distribution of post-convergence
-    RND errors, at any time. Arguments, result and errors as in `ensemble`.
+    Mean zero, and twice the covariance of `ensemble`: Theorem 3.1, at any time. Arguments, result and errors as in
+    `ensemble`.
 
     >>> from rndlib import MLP, datasets, laws
     >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
     >>> (laws.rnd_error(net, data.X, data.X_test).var / laws.ensemble(net, data.X, data.y, data.X_test).var).round(6)
     array([2., 2.])
     """
-    X, X_test = _inputs(net, X, X_test)
-    return _standard(net, X, np.zeros(len(X)), X_test, time, full_cov, learning_rate, priors=2)
+    return _standard(net, X, None, X_test, time, full_cov, learning_rate, priors=2)
 
 
 def posterior(
@@ -120,8 +113,6 @@ def posterior(
     >>> law.mean.round(3), law.var.round(3)
     (array([-3.328,  0.978]), array([15.769,  0.128]))
     """
-    X, X_test = _inputs(net, X, X_test)
-    y = checks.labels("y", y, len(X))
     return _bayesian(net, X, y, X_test, inf, noise_std, full_cov, None)
 
 
@@ -136,24 +127,23 @@ def bayesian_rnd_error(
 ) -> Gaussian:
     """Law of the error of Bayesian RND, whose target makes the error at initialisation GP(0, Theta).
 
-    Mean zero, covariance `Theta_xx - Theta_xX A^-1 (I - E^2) Theta_Xx`: at infinite time that of `posterior`, the
-    paper's theorem on the distribution of Bayesian RND errors. With noise, targets are jittered and parameters
-    drawn back to their start, both by `noise_std`. Arguments, result and errors as in `ensemble`.
+    Mean zero, covariance `Theta_xx - Theta_xX A^-1 (I - E^2) Theta_Xx`: at infinite time that of `posterior`
+    (Theorem 4.2). With noise, targets are jittered and parameters drawn back to their start, both by `noise_std`.
+    Arguments, result and errors as in `ensemble`.
 
     >>> from rndlib import MLP, datasets, laws
     >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
     >>> laws.bayesian_rnd_error(net, data.X, data.X_test, noise_std=0.1).var.round(3)
     array([15.769,  0.128])
     """
-    X, X_test = _inputs(net, X, X_test)
-    return _bayesian(net, X, np.zeros(len(X)), X_test, time, noise_std, full_cov, learning_rate)
+    return _bayesian(net, X, None, X_test, time, noise_std, full_cov, learning_rate)
 
 
 def mean_square(variance: ArrayLike, dof: int) -> Any:
     """`variance / dof * chi2(dof)`: law of the mean square of `dof` independent N(0, variance) numbers.
 
-    By the paper's theorem on distributional equivalence this is, with `variance` that of `ensemble`, the law of half
-    the mean squared error of `dof` RND heads, and of the sample variance (ddof = 1) of `dof + 1` ensemble members.
+    With `variance` that of `ensemble`, it is the law of half the mean squared error of `dof` RND heads, and of the
+    sample variance (ddof = 1) of `dof + 1` ensemble members (Theorem 3.4).
 
     Returns a frozen SciPy distribution; one for each entry where `variance` is an array.
 
@@ -176,65 +166,69 @@ def mean_square(variance: ArrayLike, dof: int) -> Any:
     return stats.chi2(dof, scale=variance / dof)
 
 
-def _inputs(net: MLP, X: ArrayLike, X_test: ArrayLike) -> tuple[Points, TestPoints]:
-    X, X_test = checks.points("X", X, net.in_dim), checks.points("X_test", X_test, net.in_dim)
-    kernels.variances(net, "X", X)  # `kernel` makes the same check, but by its own names for the two
-    kernels.variances(net, "X_test", X_test)
-    return X, X_test
-
-
 def _standard(
     net: MLP,
-    X: Points,
-    y: Labels,
-    X_test: TestPoints,
+    X: ArrayLike,
+    y: ArrayLike | None,
+    X_test: ArrayLike,
     time: float,
     full_cov: bool,
     learning_rate: float | None,
     priors: int,
 ) -> Gaussian:
-    time, learning_rate = _schedule(X, time, 0.0, learning_rate)
+    X, y, X_test, time = _inputs(net, X, y, X_test, time, learning_rate, 0.0)
     train, across = kernels.kernel(net, X), kernels.kernel(net, X, X_test)
     G = gain(train.ntk, across.ntk, time, learning_rate)
-    prior = priors * _prior(net, X_test, full_cov).nngp
-    return _gaussian(G.T @ y, prior, G, priors * (train.nngp @ G - 2 * across.nngp))
+    prior = kernels.kernel(net, X_test) if full_cov else kernels.diagonal(net, X_test)
+    return _gaussian(G.T @ y, priors * prior.nngp, G, priors * (train.nngp @ G - 2 * across.nngp))
 
 
 def _bayesian(
     net: MLP,
-    X: Points,
-    y: Labels,
-    X_test: TestPoints,
+    X: ArrayLike,
+    y: ArrayLike | None,
+    X_test: ArrayLike,
     time: float,
     noise_std: float,
     full_cov: bool,
     learning_rate: float | None,
 ) -> Gaussian:
+    X, y, X_test, time = _inputs(net, X, y, X_test, time, learning_rate, noise_std)
+    A, C = kernels.kernel(net, X).ntk, kernels.kernel(net, X, X_test).ntk
+    A.flat[:: len(A) + 1] += noise_std * noise_std
+    # The error on X starts with covariance A, so that training subtracts from Theta_xx the product of Theta_xX A^-1,
+    # 2 (I - E) - (I - E)^2 = I - E^2 and Theta_Xx.
+    G = gain(A, C, time, learning_rate, power=2)
+    prior = kernels.kernel(net, X_test) if full_cov else kernels.diagonal(net, X_test)
+    return _gaussian(G.T @ y, prior.ntk, G, -C)
+
+
+def _inputs(
+    net: MLP,
+    X: ArrayLike,
+    y: ArrayLike | None,
+    X_test: ArrayLike,
+    time: float,
+    learning_rate: float | None,
+    noise_std: float,
+) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"], Float[np.ndarray, "T d"], float]:
+    """The arrays and the time, all arguments checked; labels of 0 for None."""
+    points, tests = checks.points("X", X, net.in_dim), checks.points("X_test", X_test, net.in_dim)
+    labels = np.zeros(len(points)) if y is None else checks.labels("y", y, len(points))
+    kernels.variances(net, "X", points)  # `kernel` makes the same check, but by its own names for the two
+    kernels.variances(net, "X_test", tests)
     noise_std = checks.non_negative("noise_std", noise_std)
     if noise_std * noise_std == inf:
         raise ValueError(f"noise_std = {noise_std!r}: its square is beyond float64; give a smaller one")
-    time, learning_rate = _schedule(X, time, noise_std, learning_rate)
-    A, C = kernels.kernel(net, X).ntk, kernels.kernel(net, X, X_test).ntk
-    A.flat[:: len(A) + 1] += noise_std * noise_std
-    # The error on X starts with covariance A, so that training leaves Theta_xx less Theta_xX A^-1 times
-    # 2 (I - E) - (I - E)^2 = I - E^2 times Theta_Xx.
-    G = gain(A, C, time, learning_rate, power=2)
-    return _gaussian(G.T @ y, _prior(net, X_test, full_cov).ntk, G, -C)
-
-
-def _schedule(X: Points, time: float, noise_std: float, learning_rate: float | None) -> tuple[float, float | None]:
-    time = checks.duration("time", time)
-    if time == inf and noise_std == 0:
-        checks.distinct("X", X)
-    return time, None if learning_rate is None else checks.positive("learning_rate", learning_rate)
-
-
-def _prior(net: MLP, X_test: TestPoints, full_cov: bool) -> kernels.Kernel:
-    return kernels.kernel(net, X_test) if full_cov else kernels.diagonal(net, X_test)
+    if checks.duration("time", time) == inf and noise_std == 0:
+        checks.distinct("X", points)
+    if learning_rate is not None:
+        checks.positive("learning_rate", learning_rate)
+    return points, labels, tests, float(time)
 
 
 def _gaussian(mean: Float[np.ndarray, " T"], prior: Float[np.ndarray, "..."], G: Across, H: Across) -> Gaussian:
-    """The law with the symmetric part of `prior + G^T H` as covariance; its diagonal alone where `prior` is one."""
+    """The law with the symmetric part of `prior + G^T H` as covariance; variances alone where `prior` is a diagonal."""
     scale = prior if prior.ndim == 1 else prior.diagonal()
     var = scale + np.einsum("nt,nt->t", G, H)
     low = var < -_ROUNDING * scale

@@ -1,19 +1,18 @@
 """What half the mean squared error of RND estimates where predictor and target are not alike.
 
-A predictor u with the kernels kappa_u and Theta, trained on X to match an independent g with the prior kernel kappa_g,
-ends in the limit of width at the error (the paper's appendix on the post-convergence function, applied to u - g)
+A predictor u with the kernels kappa_u and Theta is trained on X to match an independent g with the prior kernel
+kappa_g. In the limit of width its error is (the paper's appendix on the post-convergence function, applied to u - g)
 
     u(x) - g(x) = [u_0 - g](x) - G^T [u_0 - g](X),    G = Theta_XX^-1 Theta_Xx
 
-The map is linear and that of the predictor alone; u_0 - g is GP(0, kappa_u + kappa_g). With
+The map is linear and the predictor's alone; u_0 - g is GP(0, kappa_u + kappa_g). With
 `V[kappa] = kappa_xx + G^T kappa_XX G - 2 G^T kappa_Xx`, half the expected square is `(V[kappa_u] + V[kappa_g]) / 2`,
-and V[kappa_u] the variance of an ensemble of predictors. Hence the factor
+and V[kappa_u] is the variance of an ensemble of predictors. Hence the factor
 
     (1 + V[kappa_g] / V[kappa_u]) / 2
 
-It is 1 where kappa_g = kappa_u, the case of Theorem 3.4, whatever Theta is. Where the target is c times a
-network of the predictor's law, kappa_g = c^2 kappa_u, it is (1 + c^2) / 2 at every x. Else it depends on x and on the
-training points. Before time is infinite G is that of `rndlib.theory.dynamics`, and all of this holds.
+It is 1 where kappa_g = kappa_u, the case of Theorem 3.4, and (1 + c^2) / 2 where kappa_g = c^2 kappa_u. Otherwise it
+depends on x and on the training points. At finite times G is that of `rndlib.theory.dynamics`.
 """
 
 from math import inf

@@ -5,9 +5,8 @@ With Phi the normal distribution function, each of them is a weighted sum over n
 and gelu are one such term and relu is the ramp without noise. tanh and silu are mixtures, as the logistic distribution
 is a scale mixture of normal ones.
 
-If S follows Kolmogorov's distribution (the limit law of the Kolmogorov-Smirnov statistic) and Z is standard
-normal, 2 S Z is logistic (Andrews and Mallows, 1974, "Scale mixtures of normal distributions"). With Phi the
-normal distribution function it follows that
+If S follows Kolmogorov's distribution (the limit law of the Kolmogorov-Smirnov statistic) and Z is standard normal,
+2 S Z is logistic (Andrews and Mallows, 1974, "Scale mixtures of normal distributions"). It follows that
 
     1 / (1 + exp(-u)) = E[Phi(u / (2 S))],    tanh(u) = 2 E[Phi(u / S)] - 1.
 
@@ -51,11 +50,10 @@ def closed_form(activation: str | Activation) -> Mixture | None:
 def kolmogorov_rule(nodes: int = 10) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]:
     """Nodes `s` and weights `w` with `sum w f(s)` close to `E[f(S)]` for `f` smooth in `log s`; `sum w = 1`.
 
-    Each node gains about a factor of 8 in the kernels; `rndlib.kernels` states their error with 10. Up to 20 nodes
-    the procedure itself is accurate to rounding.
-    The discretised Stieltjes procedure gives the recurrence of the polynomials in `log s` that are orthogonal
-    under the law of S; nodes and weights come from the eigenvectors of its Jacobi matrix (Gautschi, 2004,
-    "Orthogonal Polynomials: Computation and Approximation"). Both arrays are read-only.
+    Each node gains about a factor of 8 in the kernels; `rndlib.kernels` states their error with 10. The discretised
+    Stieltjes procedure, accurate to rounding up to 20 nodes, gives the recurrence of the polynomials in `log s` that
+    are orthogonal under the law of S; nodes and weights come from the eigenvectors of its Jacobi matrix (Gautschi,
+    2004, "Orthogonal Polynomials: Computation and Approximation"). Both arrays are read-only.
     """
     # The law of log S has less than 1e-15 of its mass beyond these ends, and is smooth between them: the
     # trapezoidal rule with 200 points sums it to 1 within rounding.
@@ -64,14 +62,14 @@ def kolmogorov_rule(nodes: int = 10) -> tuple[Float[np.ndarray, " nodes"], Float
     mass /= mass.sum()
 
     centre, spread = np.empty(nodes), np.empty(nodes)
-    before, here, last_spread = np.zeros_like(log_s), np.ones_like(log_s), 0.0
+    previous, current, last_spread = np.zeros_like(log_s), np.ones_like(log_s), 0.0
     for k in range(nodes):
-        centre[k] = np.sum(mass * log_s * here**2)
-        after = (log_s - centre[k]) * here - last_spread * before
-        last_spread = spread[k] = np.sqrt(np.sum(mass * after**2))
-        before, here = here, after / last_spread
-    at, vectors = eigh_tridiagonal(centre, spread[:-1])
-    s, weights = np.exp(at), vectors[0] ** 2
+        centre[k] = np.sum(mass * log_s * current**2)
+        following = (log_s - centre[k]) * current - last_spread * previous
+        last_spread = spread[k] = np.sqrt(np.sum(mass * following**2))
+        previous, current = current, following / last_spread
+    log_nodes, vectors = eigh_tridiagonal(centre, spread[:-1])
+    s, weights = np.exp(log_nodes), vectors[0] ** 2
     s.flags.writeable = weights.flags.writeable = False
     return s, weights
 
@@ -85,25 +83,20 @@ def _density(s: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     return np.where(s < 1, below, above)
 
 
-def _single(noise: float) -> Callable[[], Terms]:
-    return lambda: (np.array([noise]), np.ones(1))
+def _single(noise: float) -> Terms:
+    return np.array([noise]), np.ones(1)
 
 
-def _tanh() -> Terms:
+def _logistic(scale: float) -> Terms:
     s, weights = kolmogorov_rule()
-    return s**2, weights
-
-
-def _silu() -> Terms:
-    s, weights = kolmogorov_rule()
-    return 4 * s**2, weights
+    return scale * s**2, weights
 
 
 MIXTURES: dict[str, Mixture] = {
-    "silu": Mixture("ramp", _silu),
-    "relu": Mixture("ramp", _single(0.0)),
-    "erf": Mixture("sign", _single(0.5)),
-    "gelu": Mixture("ramp", _single(1.0)),
-    "tanh": Mixture("sign", _tanh),
+    "silu": Mixture("ramp", lambda: _logistic(4.0)),
+    "relu": Mixture("ramp", lambda: _single(0.0)),
+    "erf": Mixture("sign", lambda: _single(0.5)),
+    "gelu": Mixture("ramp", lambda: _single(1.0)),
+    "tanh": Mixture("sign", lambda: _logistic(1.0)),
 }
 """By the names of `rndlib.activations.ACTIVATIONS`."""

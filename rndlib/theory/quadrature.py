@@ -6,23 +6,22 @@ four rays where u or v is 0, so that phi may have a kink there, the integrand is
 and t converge fast. For one angle and all s and s' the integral is a product of matrices.
 
 Between many points both expectations are interpolated by Chebyshev polynomials: in the angle, in which they are smooth
-even where phi has a kink, and in s and s'. Each number of nodes is the first that is seen to be enough: the last
-refinement changes the values at a sample of pairs by at most `ACCURACY`, relative to the largest expectation there.
-Where none is, because phi is not smooth away from 0 or varies too fast on the scale of s, a ValueError says so.
+even where phi has a kink, and in s and s'. Each number of nodes is the first that suffices: the last refinement changes
+the values at a sample of pairs by at most `ACCURACY`, relative to the largest expectation there. A ValueError says
+where no number does, because phi is not smooth away from 0 or varies too fast on the scale of s.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy.polynomial import chebyshev, legendre
 
 from rndlib.activations import Activation
-from rndlib.theory.interpolation import chebyshev_points, to_chebyshev
+from rndlib.theory.interpolation import Series, chebyshev_points, to_chebyshev
 
 ACCURACY = 1e-10
-"""Of the quadrature and of either interpolation, relative to the largest expectation."""
+"""The error of the quadrature and of either interpolation, relative to the largest expectation."""
 
 _RADIUS = 13.0  # There exp(-r^2 / 2) is 2e-37.
 _RULES = (24, 32, 48, 64, 96, 128, 192)  # Nodes of an arc; the radius has half as many again.
@@ -33,49 +32,6 @@ _SAMPLED = (0.0, 0.01, 0.6, 1.7, 3.0)  # Angles at which the first two are tried
 Tile = Float[np.ndarray, "rows cols"]
 Vector = Float[np.ndarray, " n"]
 Both = Float[np.ndarray, "2 n1 n2"]
-
-
-@dataclass(frozen=True)
-class Series:
-    """Both expectations between two sets of points.
-
-    deviations: s and s' of their points. rows, cols: the weights of the values at the nodes of s, and of s', for each
-    point. coefficients: those of Chebyshev's polynomials in the angle, at all pairs of these nodes.
-    """
-
-    deviations: tuple[Float[np.ndarray, " n1"], Float[np.ndarray, " n2"]]
-    rows: Float[np.ndarray, "nodes1 n1"]
-    cols: Float[np.ndarray, "nodes2 n2"]
-    coefficients: Float[np.ndarray, "angles 2 nodes1 nodes2"]
-
-    def strip(self, rows: slice | Int[np.ndarray, " rows"]) -> "Strip":
-        """The expectations for these points of the first set."""
-        s1, s2 = self.deviations
-        return Strip(s1[rows, None], s2, self.cols, self.rows[:, rows].T @ self.coefficients)
-
-
-@dataclass(frozen=True)
-class Strip:
-    """A series for some points of the first set."""
-
-    deviations1: Float[np.ndarray, "rows 1"]
-    deviations2: Float[np.ndarray, " n2"]
-    cols: Float[np.ndarray, "nodes2 n2"]
-    coefficients: Float[np.ndarray, "angles 2 rows nodes2"]
-
-    def expectations(self, cols: slice, c: Tile) -> tuple[Tile, Tile]:
-        """E[phi(u) phi(v)] and E[phi'(u) phi'(v)] between these and some points of the second set, of covariance c."""
-        scale = self.deviations1 * self.deviations2[cols]
-        # float64 knows an angle from c to some 1e-15 over its sine.
-        theta = np.arctan2(np.sqrt(np.maximum((scale - c) * (scale + c), 0)), c)
-        x = 2 / np.pi * theta - 1
-        at_cols = np.ascontiguousarray(self.cols[:, cols])
-        # Clenshaw's recursion for both at once.
-        above, here = np.zeros((2, 2, *c.shape))
-        for coefficient in self.coefficients[:0:-1]:
-            above, here = here, coefficient @ at_cols + 2 * x * here - above
-        value, slope = self.coefficients[0] @ at_cols + x * here - above
-        return value, slope
 
 
 def expectations(
@@ -89,12 +45,12 @@ def expectations(
     ------
     ValueError: no number of nodes is enough for `ACCURACY`.
     """
-    return between(activation, q1.ravel(), q2.ravel()).strip(slice(None)).expectations(slice(None), c)
+    return between(activation, q1.ravel(), q2.ravel()).strip(slice(None))(slice(None), c)
 
 
-def with_themselves(activation: Activation, q: Vector) -> tuple[Vector, Vector]:
+def with_themselves(activation: Activation, q: Tile) -> tuple[Tile, Tile]:
     """E[phi(u)^2] and E[phi'(u)^2] for variances `q`, by an integral over the line. Errors as in `expectations`."""
-    s = np.sqrt(q)
+    s = np.sqrt(q.ravel())
 
     def integrals(nodes: int, s: Vector) -> Float[np.ndarray, "2 n"]:
         x, w = legendre.leggauss(2 * nodes)
@@ -105,7 +61,7 @@ def with_themselves(activation: Activation, q: Vector) -> tuple[Vector, Vector]:
 
     with np.errstate(all="ignore"):
         nodes = _enough(_RULES, lambda nodes: integrals(nodes, np.unique([s.min(), s.max()])), activation, q)
-        value, slope = integrals(nodes, s)
+        value, slope = integrals(nodes, s).reshape(2, *q.shape)
     return value, slope
 
 
@@ -181,7 +137,7 @@ def _enough(
 def _refusal(activation: Activation, q: Vector) -> ValueError:
     return ValueError(
         f"activation {activation.name!r}: its kernel at variances up to {q.max():.3g} is not found to {ACCURACY:.0e} "
-        "by quadrature: give a function that is smooth but at 0, or rescale X, sigma_w or sigma_b"
+        "by quadrature: give a function that is smooth except at 0, or rescale X, sigma_w or sigma_b"
     )
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.blocks import blockwise
+from rndlib.cores import blockwise
 from rndlib.network import MLP
 from rndlib.training import backends
 from rndlib.training.problem import block_size

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from rndlib.blocks import parallel
+from rndlib.cores import parallel
 from rndlib.network import MLP
 from rndlib.training.report import Report
 from rndlib.training.weights import Params, Role, draw, draw_offsets

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from rndlib import checks
-from rndlib.blocks import parallel
+from rndlib.cores import parallel
 from rndlib.training.lanczos import largest_eigenvalue
 from rndlib.training.problem import Problem, Task, Trained
 from rndlib.training.protocols import Backend

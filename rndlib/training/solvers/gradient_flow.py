@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from rndlib import checks
-from rndlib.blocks import parallel
+from rndlib.cores import parallel
 from rndlib.network import MLP
 from rndlib.theory import kernels
 from rndlib.training.flow import conditioning, integration, precision

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from rndlib.blocks import split
+from rndlib.cores import split
 from rndlib.training.problem import Task, Trained, block_size
 from rndlib.training.protocols import Backend
 

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from rndlib import checks
-from rndlib.blocks import parallel, split
+from rndlib.cores import parallel, split
 from rndlib.training.problem import Problem, Task, Trained, block_size
 from rndlib.training.protocols import Backend
 from rndlib.training.report import DivergenceError, Report

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rndlib import MLP, DeepEnsemble, cores
-from rndlib.blocks import parallel, split
+from rndlib.cores import parallel, split
 from rndlib.training.backends.jax.programs import WIDE, program
 
 
