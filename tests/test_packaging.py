@@ -208,7 +208,7 @@ def test_a_wheel_installs_into_an_empty_environment(tmp_path):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "empty"], check=True)
     python = tmp_path / "empty" / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--python", python]
-    # The set-up keeps the wheels of the three dependencies; elsewhere the registry has them.
+    # The set-up keeps the wheels of the dependencies; elsewhere the registry has them.
     kept = Path(sys.prefix) / "wheels"
     local = ["--no-index", "--find-links", kept] if kept.is_dir() else []
     subprocess.run([*pip, "install", "--quiet", "--no-compile", *local, wheel], check=True)

@@ -60,7 +60,7 @@ def with_themselves(activation: Activation, q: Tile) -> tuple[Tile, Tile]:
         return np.array([part**2 @ np.tile(weight, 2) for part in both])
 
     with np.errstate(all="ignore"):
-        nodes = _enough(_RULES, lambda nodes: integrals(nodes, np.unique([s.min(), s.max()])), activation, q)
+        nodes = _enough(_RULES, lambda nodes: integrals(nodes, np.unique([s.min(), s.max()])), activation, q.ravel())
         value, slope = integrals(nodes, s).reshape(2, *q.shape)
     return value, slope
 
