@@ -1,12 +1,18 @@
 # `make reproduce` runs the paper's notebooks, `make test` checks everything. Both set up what they need first.
-# PYTHON=python3.12 chooses the interpreter of the environments, PROFILE=smoke small sizes for a quick look. JOBS
-# notebooks run at a time, the longest first; 00 takes most memory, and runs beside small ones.
+# PYTHON=python3.12 chooses the interpreter of the environments, PROFILE=smoke small sizes for a quick look, and JOBS how
+# many notebooks, or parts of the test, run at a time.
 PROFILE ?= paper
 JOBS ?= 2
-NOTEBOOKS = $(sort $(basename $(notdir $(wildcard notebooks/*.ipynb))))
 BIN = .venv/bin
+NOTEBOOKS = $(sort $(basename $(notdir $(wildcard notebooks/*.ipynb))))
+# The longest first. 00 takes the most memory, so it runs beside small ones.
 LONGEST = $(foreach number,05 06 03 02 00 04,$(filter $(number)_%,$(NOTEBOOKS)))
-SEVERAL = $(BIN)/python ci/several.py --jobs $(JOBS) $(LONGEST) $(filter-out $(LONGEST),$(NOTEBOOKS))
+ORDER = $(LONGEST) $(filter-out $(LONGEST),$(NOTEBOOKS))
+# A notebook keeps a second core busy for part of the time only. Two at a time with one thread each take two thirds of
+# the time of one after the other with two threads each.
+SHARE = env $(shell $(BIN)/python -c "from rndlib import cores; n = max(1, len(cores.usable()) // $(JOBS)); \
+  print(*(f'{name}={count}' for name, count in cores.threads(n).items()))")
+SIDE_BY_SIDE = --no-print-directory --jobs $(JOBS) --keep-going
 
 # Python keeps the modules that it compiles even where it is told not to, as in many images: hundreds of processes here
 # import the same ones, and the set-up has compiled none.
@@ -17,10 +23,14 @@ unexport PYTHONDONTWRITEBYTECODE
 # Every notebook runs, whatever the one before it said; the exit code is 0 only if all ran and every claim holds.
 reproduce: environment
 	@status=0; \
-	$(SEVERAL) -- $(BIN)/rndlib run --profile $(PROFILE) || status=1; \
+	$(MAKE) $(SIDE_BY_SIDE) $(addprefix run-,$(ORDER)) || status=1; \
 	$(BIN)/rndlib report || status=1; \
 	$(BIN)/rndlib verify || status=1; \
 	exit $$status
+
+# On a terminal, the progress bar of each has the line of its number.
+run-%:
+	@TQDM_POSITION=$(firstword $(subst _, ,$*)) $(SHARE) $(BIN)/rndlib run --profile $(PROFILE) $*
 
 # The outputs of the last `make reproduce` become those stored in notebooks/.
 store: environment
@@ -34,7 +44,7 @@ seeds: environment
 	$(BIN)/python ci/repeats.py other_seeds
 
 # What things cost beside other ways to them: half an hour on an idle machine, under three minutes with QUICK=1.
-# SECTIONS=kernels measures that part alone, WIDTHS=512,65536 networks of other widths. It resumes.
+# SECTIONS=kernels measures that part alone, WIDTHS=512,65536 networks of other widths.
 bench: environment
 	$(BIN)/python ci/bench.py $(if $(QUICK),--quick) $(if $(WIDTHS),--widths $(WIDTHS)) $(SECTIONS)
 
@@ -42,12 +52,11 @@ bench: environment
 site: environment
 	$(BIN)/python ci/site_build.py
 
-# Two parts at a time, as each leaves cores idle; what a part says is shown when it has ended, where make can do that.
-# The notebooks, which fill the cores by themselves, last.
-PARTS = tools units newest lint notebooks
+# Parts of the test, and the notebooks, run side by side, the longest first. What one prints is shown when it has ended,
+# where make can do that.
+SYNC = $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 test: environments
-	@echo "$(PARTS): two at a time"
-	@$(MAKE) --no-print-directory --jobs 2 --keep-going $(if $(filter output-sync,$(.FEATURES)),--output-sync) $(PARTS)
+	@$(MAKE) $(SIDE_BY_SIDE) $(SYNC) tools units newest notebooks lint
 
 lint:
 	$(BIN)/ruff check .
@@ -66,17 +75,20 @@ units:
 tools:
 	$(BIN)/pytest -m "tools and not newest"
 
-notebooks:
-	@rm -rf results/.again
-	$(SEVERAL) -- sh -c 'mkdir -p results/.again/$$0 && RNDLIB_OUTPUT=$(CURDIR)/results/.again/$$0 \
-	  $(BIN)/pytest --nbval --nbval-current-env notebooks/$$0.ipynb'
+# Each stored notebook runs again and must show what is stored. Then the numbers that they show rounded are compared in
+# full.
+notebooks: $(addprefix again-,$(ORDER))
 	$(BIN)/python ci/moved.py results/.again
 
-# Left out are tests that need NumPy and SciPy alone, of which both environments have the same, those of what lies above
-# the estimators, and sweeps.
+again-%:
+	@rm -rf results/.again/$* && mkdir -p results/.again/$*
+	$(SHARE) RNDLIB_OUTPUT=$(CURDIR)/results/.again/$* $(BIN)/pytest -q --nbval --nbval-current-env notebooks/$*.ipynb
+
+# All that depends on JAX's version: its primitives as rndlib uses them, every solver and estimator once against its
+# definition, and the examples of every public name. Kernels, laws, statistics and figures need none.
+NEWEST = newest imports activations linearise stochastic descent exponential definitions docs
 newest:
-	.venv-newest/bin/pytest -m "not tools and not neural_tangents and not torch and not sweep" \
-	  $(patsubst %,--ignore-glob='tests/test_%.py',datasets dynamics figures* interpol* kernels laws practice* sklearn statistics*)
+	.venv-newest/bin/pytest -m "not tools and not neural_tangents and not torch" $(NEWEST:%=tests/test_%.py)
 
 environment:
 	@ci/bootstrap .venv

@@ -1,7 +1,7 @@
-"""A notebook's verdicts without Jupyter: the cells that lead to them, run in this process.
+"""A notebook's verdicts without Jupyter: the cells that lead to them run in this process.
 
-Cells tagged `figure`, and those tagged `beside` (what a notebook shows beside its claims), are left out. So programs
-that are compiled once serve every seed, and a variant planted in the library is seen by the notebook.
+Cells tagged `figure`, and those tagged `beside` (what a notebook shows beside its claims), are left out. In one
+process, programs that are compiled once serve every seed, and the notebook uses what a test has planted in the library.
 """
 
 import contextlib

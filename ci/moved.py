@@ -1,10 +1,11 @@
-"""Hold the ledgers of a new run of the notebooks against the stored ones, number by number.
+"""Compare the ledgers of a new run of the notebooks with the stored ones, number by number.
 
     python ci/moved.py FOLDER
 
 FOLDER has a folder for every notebook, with the `claims.json` that it wrote. The notebooks show two digits, so that
-another CPU shows the same; this looks at all of them. Each claim must still hold, and no number may have moved by more
-than a twentieth of its claim's tolerance: rounding in another order moves them by less, a change of the method by more.
+another CPU shows the same; here all digits are compared. Each claim must still hold, and no number may have moved by
+more than a twentieth of its claim's tolerance: rounding in another order moves them by less, a change of the method by
+more.
 """
 
 import json
@@ -21,14 +22,14 @@ ALLOWED = 1 / 20  # of the tolerance
 
 
 def moved(stored: Mapping[str, Any], verdicts: list[Verdict]) -> Iterator[str]:
-    """What is wrong with these verdicts of a notebook, a line each."""
+    """What is wrong with these verdicts of a notebook, one line per fault."""
     if list(stored) != [verdict.id for verdict in verdicts]:
         yield f"verdicts on {', '.join(v.id for v in verdicts)}, and stored are those on {', '.join(stored)}"
         return
     for verdict in verdicts:
         if not ledger.holds(verdict):
             yield f"{verdict.id} does not hold: {verdict.value:g}, its control {verdict.control_value:g}"
-        allowed = ALLOWED * abs(verdict.tolerance)
+        allowed = ALLOWED * abs(verdict.claim.tolerance)
         row = stored[verdict.id]
         ends = list(zip(("low end", "high end"), verdict.interval or (), row["interval"] or (), strict=False))
         # A control lies anywhere above the tolerance, and is as uncertain as it is large.

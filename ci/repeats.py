@@ -1,4 +1,4 @@
-"""The whole ledger over many seeds: how often each verdict comes out wrong.
+"""The whole ledger over many seeds: how often is each verdict wrong?
 
     python ci/repeats.py calibration | other_seeds [NOTEBOOK...]
 
@@ -16,12 +16,12 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import ledgers
-import records
 
 from rndlib import cores, output
 from rndlib.evidence.claims import NO_CLAIMS
@@ -61,10 +61,12 @@ def source(name: str, profile: str) -> str:
 def recorded(study: Study, versions: Mapping[str, str]) -> dict[tuple[str, int], Verdicts]:
     """The repeats on record for these versions of the notebooks."""
     found: dict[tuple[str, int], Verdicts] = {}
-    for entry in records.read(study.record):
-        key = entry["notebook"], entry["repeat"]
-        if entry["source"] == versions.get(key[0]) and key[1] in study.repeats:
-            found[key] = entry["verdicts"]
+    for line in study.record.read_text(encoding="utf-8").splitlines() if study.record.exists() else ():
+        with suppress(ValueError):  # One that was cut short is none.
+            entry = json.loads(line)
+            key = entry["notebook"], entry["repeat"]
+            if entry["source"] == versions.get(key[0]) and key[1] in study.repeats:
+                found[key] = entry["verdicts"]
     return found
 
 
@@ -106,13 +108,10 @@ def main(study: Study, names: Sequence[str]) -> None:
     found = recorded(study, versions)
     pending = [(name, number) for number in study.repeats for name in versions if (name, number) not in found]
     study.record.parent.mkdir(exist_ok=True)
-    os.environ["OMP_NUM_THREADS"] = "1"  # A repeat is small: one process a core beats several threads a repeat.
+    os.environ.update(cores.threads(1))  # A repeat is small: one process per core beats several threads per repeat.
     context = multiprocessing.get_context("spawn")
-    slots = context.Queue()
-    for core in cores.usable():
-        slots.put([core])
     with (
-        ProcessPoolExecutor(len(cores.usable()), context, _one_core, (slots,)) as pool,
+        ProcessPoolExecutor(len(cores.usable()), context, end_with_the_study) as pool,
         study.record.open("a", encoding="utf-8") as record,
         tqdm(total=len(pending), unit="repeat", disable=None) as progress,  # silent where there is no terminal
     ):
@@ -121,25 +120,24 @@ def main(study: Study, names: Sequence[str]) -> None:
             name, number = key = futures[future]
             found[key] = future.result()
             entry = {"source": versions[name], "notebook": name, "repeat": number, "verdicts": found[key]}
-            records.append(record, entry)
+            record.write(f"\n{json.dumps(entry)}")  # A new line first, as the last one may have been cut short.
+            record.flush()
             progress.update()
     path = ROOT / "notebooks" / f"{study.name}.json"
     content = json.dumps(beside(path, table(study, found), names), indent=1) + "\n"
     output.write(path, content.encode())
 
 
-def _one_core(slots: Any) -> None:
-    """What each process of the pool does first."""
-    cores.pin(slots.get())
-    threading.Thread(target=_end_with_the_study, daemon=True).start()
+def end_with_the_study() -> None:
+    """In a process of the pool: end when the study is killed, instead of going through what is left of it."""
+    study = multiprocessing.parent_process()
 
+    def end() -> None:
+        if study is not None:
+            study.join()
+            os._exit(1)
 
-def _end_with_the_study() -> None:
-    # A pool whose parent is killed would go through all that it was given, and nobody would record it.
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    threading.Thread(target=end, daemon=True).start()
 
 
 if __name__ == "__main__":

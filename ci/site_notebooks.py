@@ -106,13 +106,13 @@ def _name(path: Path, shown: str) -> str:
 
 
 def shown(drawn: Drawn, up: str = "") -> str:
-    """The first lines of the directive that shows a figure on a page `up` from the site's source."""
-    # Quoted as what it is, since a colon or a # has a meaning of its own in an option.
+    """The first lines of the directive that shows a figure; `up` leads from the page to the site's source."""
+    # Quoted, as a colon or a # has a meaning of its own in an option.
     return f"```{{figure}} {up}{drawn.file}\n:alt: {json.dumps(drawn.alt, ensure_ascii=False)}\n"
 
 
 def _alt(path: Path, source: str, heading: str) -> str:
-    """What the figure that a cell draws shows: what the function that draws it says of itself, and for what here."""
+    """A figure in words: the summary of the function that draws it, and the heading under which it stands."""
     names = [name for name in _DRAWS.findall(source) if inspect.isfunction(getattr(library, name, None))]
     names = [name for name in dict.fromkeys(names) if getattr(library, name).__module__ != "rndlib.figures.style"]
     if not names:

@@ -3,7 +3,6 @@
 import inspect
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -49,11 +48,11 @@ def claims(verdicts: Sequence[Verdict]) -> str:
         [
             [
                 f"[{v.id}](#{site_notebooks.verdict(v.id)})",
-                v.statement,
-                v.source,
+                v.claim.statement,
+                v.claim.source,
                 rounded(v.value),
-                rounded(v.tolerance),
-                v.control,
+                rounded(v.claim.tolerance),
+                v.claim.control,
                 rounded(v.control_value),
                 "PASS" if ledger.holds(v) else "FAIL",
             ]
@@ -78,7 +77,7 @@ def contents(names: Sequence[str]) -> str:
 
 
 def report(verdicts: Sequence[Verdict], figures: Mapping[str, Mapping[str, site_notebooks.Drawn]], place: Path) -> str:
-    """What `rndlib report` writes but for the costs of a run, which differ from machine to machine.
+    """What `rndlib report` writes, except the costs of a run, which differ from machine to machine.
 
     `figures` has the figures of each notebook by name.
     """
@@ -122,16 +121,6 @@ def names() -> dict[str, list[str]]:
 def reference() -> dict[str, str]:
     """The pages of the reference, by module."""
     return {module: _module(module, documented) for module, documented in names().items()}
-
-
-@cache
-def targets() -> dict[str, str]:
-    """What a docstring may call the documented names, to their full names: `RND`, `laws.posterior`, `rndlib.RND`."""
-    found = {module: module for module in names()}
-    for full in (f"{module}.{name}" for module, part in names().items() for name in part):
-        parts = full.split(".")
-        found |= {".".join(parts[start:]): full for start in range(len(parts))}
-    return found
 
 
 def _module(module: str, documented: Sequence[str]) -> str:

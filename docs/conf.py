@@ -1,9 +1,10 @@
-"""Sphinx's settings. Call ci/site_build.py, which puts the sources together first, and not Sphinx itself."""
+"""Settings of Sphinx. Do not call Sphinx itself, but ci/site_build.py, which first collects the sources."""
 
+import re
 from typing import Any
 
 import site_docstrings
-import site_pages
+from sphinx.util.nodes import make_refnode
 
 project = "rndlib"
 author = "the rndlib authors"
@@ -12,15 +13,19 @@ html_title = "rndlib"
 language = "en"
 smartquotes = False  # An x with a prime is no quotation.
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
 exclude_patterns = ["README.md", "_generated", "downloads"]
 
-nb_execution_mode = "off"  # The stored outputs are what `make test` holds against a new run.
+nb_execution_mode = "off"  # `make test` compares the stored outputs with a new run.
 nb_merge_streams = True
 nb_render_markdown_format = "myst"
 myst_enable_extensions = ["attrs_inline", "dollarmath", "amsmath"]
 myst_heading_anchors = 3
 
+default_role = "py:obj"
+napoleon_google_docstring = False
+napoleon_custom_sections = ["Accuracy"]
+nitpick_ignore_regex = [("py:(class|exc)", ".*")]  # What napoleon takes for a type may be any words.
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_class_signature = "mixed"
@@ -34,7 +39,7 @@ html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
 html_show_copyright = False
-# It would fetch every page that is found, which a browser refuses to a page from a folder.
+# It would fetch every page of the result, which browsers refuse to a page opened from a folder.
 html_show_search_summary = False
 html_theme_options = {
     "sidebar_hide_name": False,
@@ -50,9 +55,22 @@ myst_update_mathjax = False
 mathjax3_config = {"options": {"processHtmlClass": "math", "ignoreHtmlClass": "document", "enableMenu": False}}
 
 
-def _docstring(app: Any, what: str, name: str, found: object, options: Any, lines: list[str]) -> None:
-    lines[:] = site_docstrings.converted(lines, site_pages.targets())
+def _numpydoc(app: Any, what: str, name: str, found: object, options: Any, lines: list[str]) -> None:
+    lines[:] = site_docstrings.as_numpydoc(lines)
+
+
+def _link(app: Any, env: Any, node: Any, content: Any) -> Any:
+    """The object that a docstring names, in backquotes and as short as it likes; what is no name stays as it is."""
+    name = node["reftarget"]
+    if node.get("refdomain") != "py" or not re.fullmatch(r"[A-Z]\w+|[\w.]+\.\w+", name):
+        return content if node.get("reftype") == "obj" else None
+    found = env.domains["py"].find_obj(env, None, None, name, "obj", 1)
+    if len(found) != 1:
+        return content
+    ((full, entry),) = found
+    return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, content, full)
 
 
 def setup(app: Any) -> None:
-    app.connect("autodoc-process-docstring", _docstring)
+    app.connect("autodoc-process-docstring", _numpydoc, priority=100)
+    app.connect("missing-reference", _link)

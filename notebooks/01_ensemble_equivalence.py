@@ -15,17 +15,17 @@
 # %% [markdown]
 # # Ensemble equivalence: half the squared RND error is the variance of an ensemble
 #
-# > **Claim.** $\tfrac12\,\mathbb{E}[\epsilon^2(x)] = \mathbb{V}[f(x; \theta_\infty)]$ at every $x$ and every training
-# > time (Theorems 2.1 and 3.1, Corollary 3.2).\
-# > **Picture.** The ratio of half the RND error to the ensemble's variance is 1 at all test points; without the half
-# > it is 2.\
-# > **Verdict.** Mean and covariance are those of the theorems within E1 0.034 (ensemble) and E2 0.015 (RND error),
+# > **Claim.** $\tfrac12\,\mathbb{E}[\epsilon^2(x)] = \mathbb{V}[f(x; \theta_\infty)]$ at every $x$, and likewise at
+# > every training time (Theorems 2.1 and 3.1, Corollary 3.2).\
+# > **Picture.** The ratio of half the squared RND error to the ensemble's variance is 1 at all test points; without the
+# > half it is 2.\
+# > **Verdict.** Mean and covariance are those of the theorems to within E1 0.034 (ensemble) and E2 0.015 (RND error),
 # > with 0.25 allowed; the wrong laws are off by 0.56 and 0.73.
 #
-# A deep ensemble trains many networks $f$ on the same labels $\mathcal{Y}$ from independent initial weights, and reads
-# uncertainty off their spread. Random network distillation (RND) never sees a label: it trains one network, the
+# A deep ensemble trains many networks $f$ on the same labels $\mathcal{Y}$ from independent initial weights. The spread
+# of their outputs is its uncertainty. Random network distillation (RND) never sees a label. It trains one network, the
 # predictor $u$, to imitate another of the same kind with fixed random weights, the target $g$, on the training inputs
-# $\mathcal{X}$, and reads uncertainty off the error $\epsilon(x) = u(x) - g(x)$ elsewhere. Section 3 of the paper says
+# $\mathcal{X}$. The error $\epsilon(x) = u(x) - g(x)$ at other inputs is its uncertainty. Section 3 of the paper says
 # that in the limit of width the two report the same number. Four statements are checked here:
 #
 # | id | statement | in the paper |
@@ -33,28 +33,29 @@
 # | E1 | a converged ensemble consists of draws from a Gaussian process with a known mean and covariance | Theorem 2.1 |
 # | E2 | the converged RND error is a draw from a Gaussian process with mean zero and a known covariance | Theorem 3.1 |
 # | E3 | half the expected squared error is the ensemble's variance, at every $x$, whatever the labels | Corollary 3.2 |
-# | E4 | so it is at every training time, not only at the end | Section 3, with the proof of Theorem B.1 |
+# | E4 | the same holds at every training time, not only at the end | Section 3, with the proof of Theorem B.1 |
 #
 # ## Why it is true
 #
-# Two kernels describe an infinitely wide network. Before training, its function is a draw from a Gaussian process with
-# covariance $\kappa$, the *NNGP kernel*: over random weights, $f(x; \theta_0) \sim \mathcal{GP}(0, \kappa)$. What
-# training does to that draw is the business of the second, the *tangent kernel*
+# Two kernels describe an infinitely wide network. The first one, the *NNGP kernel* $\kappa$, describes the network
+# before training: over random weights, $f(x; \theta_0)$ is a draw from a Gaussian process with covariance $\kappa$,
+# written $\mathcal{GP}(0, \kappa)$. The second one describes what training does to that draw. It is the *tangent
+# kernel*
 #
 # $$\Theta(x, x') = \nabla_\theta f(x; \theta)^\top\, \nabla_\theta f(x'; \theta),$$
 #
 # which says how much $f(x)$ moves when gradient descent pulls at $f(x')$. In a finite network it depends on the
-# weights, random at the start and changing in training. With growing width it becomes one fixed kernel (the NTK), the
-# same for every draw and all along the way, because many weights each move very little. Gradient flow on
-# $\tfrac12\|f(\mathcal{X}) - \mathcal{Y}\|^2$ is then a linear differential equation, and it ends at
+# weights: it is random at the start and changes in training. As the width grows it becomes one fixed kernel (the NTK),
+# the same in every draw and at all times, because many weights each move very little. Gradient flow on
+# $\tfrac12\|f(\mathcal{X}) - \mathcal{Y}\|^2$ is then a linear differential equation, and ends at
 #
 # $$f_\infty(x) = f_0(x) + \Theta_{x\mathcal{X}}\,\Theta_{\mathcal{X}\mathcal{X}}^{-1}\,
-# \bigl(\mathcal{Y} - f_0(\mathcal{X})\bigr) \tag{1}$$
+# \bigl(\mathcal{Y} - f_0(\mathcal{X})\bigr). \tag{1}$$
 #
-# (where the paper's main text and Theorem B.1 print a minus sign for the plus; its proof has it right). This is the
-# formula by which one conditions a draw from a Gaussian process on data, except that the draw has covariance $\kappa$
-# and is conditioned with the weights of another kernel, $\Theta$. All four statements follow from (1): a trained
-# network is an affine map of a Gaussian draw, so it is Gaussian too, and labels enter only through its mean.
+# (The paper's Eq. 6 and Theorem B.1 print a minus sign for the plus; the proof has it right. See notebook 00.) This is
+# how one conditions a draw from a Gaussian process on data, except that the draw has covariance $\kappa$ and the
+# weights are those of another kernel, $\Theta$. All four statements follow from (1). A trained network is an affine map
+# of a Gaussian draw, so it is Gaussian too, and the labels enter only through its mean.
 
 # %% tags=["parameters"]
 width: int = 2048  # units in each hidden layer, n, in E1 to E3
@@ -95,7 +96,7 @@ from rndlib import (
     laws,
 )
 from rndlib.evidence.ledger import Ledger
-from rndlib.evidence.statistics import LogRatio, joint_law, over_points, over_times
+from rndlib.evidence.statistics import joint_law, over_points, over_times
 from rndlib.evidence.tables import aligned
 
 data = datasets.toy(data_seed, n_train=n_train, n_test=n_points)
@@ -117,15 +118,14 @@ def rnd(net, pairs, solver):
 
 # %% [markdown]
 # The data are the paper's toy problem, $y = x_1 + x_2 + x_3 - 2\,x_1x_2x_3$ at $N = 10$ points drawn from
-# $\mathcal{N}(0, I_3)$. Nothing here is about the heads of one network (that is Theorem 3.4, in another notebook), so
-# every predictor has one head, a body of its own and a target of its own. One trained network is then one independent
-# draw, which is what the intervals below count. Labels only matter to the ensemble. To see that, it is trained twice:
-# on $y$, an odd function of $x$, and on $|x|$, an even one.
+# $\mathcal{N}(0, I_3)$. Networks with several outputs come in notebook 02. Here every predictor has one output and a
+# target of its own, so one trained network is one independent draw. The intervals below count these draws. Labels
+# matter only to the ensemble. To show that they do not matter to its variance, the ensemble is trained twice: on $y$,
+# an odd function of $x$, and on $|x|$, an even one.
 #
-# Training is gradient flow to $t = \infty$. The solver is allowed to err by 2 % of the size of a function. Held
-# against solutions that were asked to be fifty times as accurate, this moved the mean over 192 networks of this width
-# by less than 0.002 standard deviations at any test point, and the variance by less than 0.2 %. The number of networks
-# leaves 0.02 standard deviations and 3 % open.
+# Training is gradient flow to $t = \infty$. The solver may err by 2 % of the size of a function. Solutions fifty times
+# as accurate, for 192 networks of this width, had means within 0.002 standard deviations of these at every test point,
+# and variances within 0.2 %. The sampling error is larger: 0.02 standard deviations and 3 %.
 
 # %%
 labels = {"norm": np.linalg.norm(X, axis=1), "y": y}
@@ -135,24 +135,26 @@ errors = rnd(net, networks, flow)
 # %% [markdown]
 # ## E1: the law of a converged ensemble
 #
-# Taking mean and covariance of (1), with $f_0 \sim \mathcal{GP}(0, \kappa)$, gives Theorem 2.1: the functions are
+# The mean and covariance of (1), with $f_0 \sim \mathcal{GP}(0, \kappa)$, are those of Theorem 2.1. The functions are
 # Gaussian with
 #
 # $$\mathbb{E}[f] = \Theta_{x\mathcal{X}}\Theta_{\mathcal{X}\mathcal{X}}^{-1}\mathcal{Y}, \qquad
 # \Sigma^f_{xx'} = \kappa_{xx'} + \Theta_{x\mathcal{X}}\Theta_{\mathcal{X}\mathcal{X}}^{-1}
 # \kappa_{\mathcal{X}\mathcal{X}}\Theta_{\mathcal{X}\mathcal{X}}^{-1}\Theta_{\mathcal{X}x'}
-# - \bigl(\Theta_{x\mathcal{X}}\Theta_{\mathcal{X}\mathcal{X}}^{-1}\kappa_{\mathcal{X}x'} + \text{h.c.}\bigr).$$
+# - \bigl(\Theta_{x\mathcal{X}}\Theta_{\mathcal{X}\mathcal{X}}^{-1}\kappa_{\mathcal{X}x'} + \text{h.c.}\bigr),$$
 #
-# It looks like a posterior and is none. With $\kappa = \Theta$ the terms would collapse to
-# $\Theta_{xx'} - \Theta_{x\mathcal{X}}\Theta_{\mathcal{X}\mathcal{X}}^{-1}\Theta_{\mathcal{X}x'}$, the posterior of a
-# Gaussian process with prior $\Theta$. It has the same mean, but more variance, and serves as the negative control.
+# where h.c. is the transpose of the term before it. This looks like a Bayesian posterior, but is not one. With
+# $\kappa = \Theta$ the terms would collapse to
+# $\Theta_{xx'} - \Theta_{x\mathcal{X}}\Theta_{\mathcal{X}\mathcal{X}}^{-1}\Theta_{\mathcal{X}x'}$, the posterior
+# covariance of a Gaussian process with prior covariance $\Theta$. That posterior has the same mean, but more variance.
+# It is the negative control: the wrong variant that the check has to reject.
 #
-# The claim is about all test points jointly, so the check is too. In coordinates in which the law is $\mathcal{N}(0,
-# I)$, let $m$ and $S$ be mean and covariance of the networks at $p$ points. The statistic is
-# $\sqrt{(|m|^2 + \tfrac12\|S - I\|_F^2)/p}$, freed of the sampling noise in $m$ and $S$, and of its 95 % interval the
-# upper end is judged. At the tolerance of $0.25$ the mean would be off by a quarter of a standard deviation in every
-# direction, or the variances by 35 %. As the coordinates give all directions the same weight, it sees those in which
-# the law hardly varies as well as those in which it varies most.
+# The claim is about all test points jointly, so the check is too. The outputs at $p$ points are whitened, so that the
+# law becomes $\mathcal{N}(0, I)$; let $m$ and $S$ be the mean and covariance of the networks in these coordinates. The
+# statistic is $\sqrt{(|m|^2 + \tfrac12\|S - I\|_F^2)/p}$, corrected for the sampling noise in $m$ and $S$. The upper
+# end of its 95 % interval is judged. A value of $0.25$, the tolerance, means a mean that is off by a quarter of a
+# standard deviation in every direction, or variances that are off by 35 %. Whitening gives all directions the same
+# weight, also those in which the law hardly varies.
 
 # %%
 joint = points[:n_joint]
@@ -164,24 +166,30 @@ _ = ledger.record("E1", joint_law(sampled, law.mean, law.cov), joint_law(sampled
 ledger
 
 # %% tags=["figure"]
-fig_e1 = figures.covariances(law.cov, {"ensemble": np.cov(sampled.T), "control: posterior": posterior.cov})
+fig_e1 = figures.covariances(
+    law.cov,
+    {"ensemble": np.cov(sampled.T), "control: posterior": posterior.cov},
+    r"Theorem 2.1: the functions of a deep ensemble have the covariance $\Sigma^f$",
+)
 figures.save(fig_e1, "fig_e1")
 
 # %% [markdown]
-# A trained network is a sample from the law, to well within the margin, and the ensemble is not a sample of the
-# posterior, which is visibly another matrix. That is the reason for the Bayesian variants of Section 4.
+# Covariances between test points, in the law's standard deviations: the law, the ensemble, the control, and below them
+# their differences from the law. The ensemble follows the law to well within the margin. The posterior is visibly
+# another matrix, so an ensemble does not sample from it. That is why Section 4 of the paper introduces Bayesian
+# variants.
 #
 # ## E2: the law of the RND error
 #
-# Write (1) for the predictor, whose labels are $g(\mathcal{X})$, and subtract $g(x)$ on both sides: the error obeys
+# Write (1) for the predictor, whose labels are $g(\mathcal{X})$, and subtract $g(x)$ on both sides. The error obeys
 #
 # $$\epsilon_\infty(x) = \epsilon_0(x) - \Theta_{x\mathcal{X}}\,\Theta_{\mathcal{X}\mathcal{X}}^{-1}\,
 # \epsilon_0(\mathcal{X}), \qquad \epsilon_0 = u_0 - g.$$
 #
-# At the start the error is the difference of two independent networks. Its covariance is the sum of theirs,
-# $\kappa^\epsilon = \kappa^u + \kappa^g = 2\kappa$, and its mean is zero. Training applies the same linear map to it as
-# to an ensemble member. So Theorem 3.1 gives it the covariance $\Sigma^\epsilon$, which is $\Sigma^f$ with
-# $\kappa^\epsilon$ for $\kappa$. The check is that of E1, and the negative control has $\kappa$ once, as if the fixed
+# At the start the error is the difference of two independent networks. Its mean is zero, and its covariance is the sum
+# of theirs, $\kappa^\epsilon = \kappa^u + \kappa^g = 2\kappa$. Training applies the same linear map to it as to an
+# ensemble member. So its covariance in Theorem 3.1, $\Sigma^\epsilon$, is $\Sigma^f$ with $\kappa^\epsilon$ in the
+# place of $\kappa$. The check is that of E1. The negative control has $\kappa$ once instead of twice, as if the fixed
 # target added no variance.
 
 # %%
@@ -194,13 +202,19 @@ _ = ledger.record("E2", found, joint_law(sampled, once.mean, once.cov))
 ledger
 
 # %% tags=["figure"]
-fig_e2 = figures.covariances(law.cov, {"RND error": sampled.T @ sampled / networks, "control: kappa once": once.cov})
+fig_e2 = figures.covariances(
+    law.cov,
+    {"RND error": sampled.T @ sampled / networks, r"control: $\kappa$ once": once.cov},
+    r"Theorem 3.1: the RND error has the covariance $\Sigma^\epsilon = 2\,\Sigma^f$",
+)
 figures.save(fig_e2, "fig_e2")
 
 # %% [markdown]
+# As above, for the RND error: it follows the law, and with $\kappa$ once all covariances come out at half their size.
+#
 # **As printed, this fails.** The last lines of the paper's proof of Theorem 3.1 say that the *converged* error is
-# distributed as $\mathcal{GP}(0, \kappa^\epsilon)$. That is the law before training. After it the covariance is
-# $\Sigma^\epsilon$, as the theorem states. The same statistic tells the two apart:
+# distributed as $\mathcal{GP}(0, \kappa^\epsilon)$. That is its law before training. After training the covariance is
+# $\Sigma^\epsilon$, as the theorem states. The statistic of E2 tells the two apart:
 
 # %% tags=["beside"]
 printed = laws.rnd_error(net, X, joint, time=0, full_cov=True)
@@ -210,18 +224,18 @@ print(f"kappa^eps, as in the proof:   {joint_law(sampled, printed.mean, printed.
 # %% [markdown]
 # ## E3: the two are equal in expectation, whatever the labels
 #
-# Compare the two laws. $\Sigma^f$ contains $\kappa$ and no labels, and $\Sigma^\epsilon$ is linear in its prior, so
-# $\kappa^\epsilon = 2\kappa$ gives $\Sigma^\epsilon = 2\,\Sigma^f$. As the error has mean zero, its variance is its
+# Compare the two laws. $\Sigma^f$ contains $\kappa$ and no labels. $\Sigma^\epsilon$ is linear in its prior, so
+# $\kappa^\epsilon = 2\kappa$ gives $\Sigma^\epsilon = 2\,\Sigma^f$. The error has mean zero, so its variance is its
 # expected square:
 #
 # $$\tfrac12\,\mathbb{E}\bigl[\epsilon^2(x)\bigr] = \mathbb{V}\bigl[f(x)\bigr].$$
 #
 # **As printed, this fails.** Corollary 3.2 has $\mathbb{E}[\epsilon^2] = \mathbb{V}[f]$, without the half. Its proof
-# sketch divides by two, and so does Theorem 3.4.
+# sketch divides by two, and so does Theorem 3.4. The printed form is the negative control.
 #
-# One ratio for each test point and each set of labels is estimated from the networks, together with a band that
-# covers all ratios at once at 95 %. The claim holds if the whole band lies nearer to 1 than to 2, on the log scale:
-# within $\tfrac12\log 2$. The printed form is the negative control.
+# The networks give one ratio for each test point and each set of labels, and a band that covers all ratios at once with
+# 95 % confidence. The claim holds if the whole band is nearer to 1 than to 2 on the log scale, that is, within
+# $\tfrac12\log 2$ of 1.
 
 # %%
 both = np.hstack(list(functions.values()))
@@ -233,18 +247,22 @@ ledger
 
 # %% tags=["figure"]
 def for_labels(ratio, name):
-    """The places of a ratio that belong to one set of labels."""
+    """Test point, ratio, and the ends of its band, for one set of labels."""
     first = list(functions).index(name) * n_points
-    return LogRatio(*(part[first : first + n_points] for part in (ratio.estimate, ratio.low, ratio.high)))
+    ends = np.exp([ratio.estimate, ratio.low, ratio.high])[:, first : first + n_points]
+    return np.stack([np.arange(1, n_points + 1), *ends], axis=1)
 
 
-fig_e3 = figures.ratio_over_points(
-    {
-        "with the half, labels y": for_labels(half, "y"),
-        "with the half, labels |x|": for_labels(half, "norm"),
-        "without, as printed, labels y": for_labels(whole, "y"),
-    },
-    np.log(2) / 2,
+series = {
+    "with the half, labels $y$": for_labels(half, "y"),
+    "with the half, labels $|x|$": for_labels(half, "norm"),
+    "control: without the half, as printed": for_labels(whole, "y"),
+}
+fig_e3 = figures.ratios(
+    {"mean squared error / variance": figures.Ratios(series, (np.sqrt(1 / 2), np.sqrt(2)))},
+    "test point",
+    r"Corollary 3.2 with the half: $\frac{1}{2}\,\mathbb{E}[\epsilon^2(x)] = \mathbb{V}[f(x)]$ for all $x$ and labels",
+    xscale="linear",
 )
 figures.save(fig_e3, "fig_e3")
 
@@ -253,22 +271,22 @@ print(f"with the half: ratios from {np.exp(half.estimate.min()):.2g} to {np.exp(
 print(f"as printed:    ratios from {np.exp(whole.estimate.min()):.2g} to {np.exp(whole.estimate.max()):.2g}")
 
 # %% [markdown]
-# RND, which saw no label, stands at the same place relative to both ensembles. What is left differs from 1 by what
-# this many networks leave open: a variance from $M$ networks is known to $\sqrt{2/M}$ of itself, and the ratio of two
-# to $2/\sqrt{M}$.
+# The ratio at each of the 16 test points, with its band at a joint level of 95 %. RND, which saw no label, has the same
+# ratio to both ensembles. The distances from 1 are what this number of networks leaves open: $M$ networks determine a
+# variance to within $\sqrt{2/M}$ of itself, and a ratio of two variances to within $2/\sqrt{M}$.
 #
 # ## E4: at every training time
 #
-# Nothing above needed the end of training. At time $t$, (1) holds with
-# $\Theta_{\mathcal{X}\mathcal{X}}^{-1}\bigl(I - e^{-t\,\Theta_{\mathcal{X}\mathcal{X}}}\bigr)$ for
-# $\Theta_{\mathcal{X}\mathcal{X}}^{-1}$, for the predictor as for an ensemble member, so the equality is there all
-# along: from $t = 0$, where both sides are $\kappa$, to the end. Gradient descent has
-# $(I - \eta\,\Theta_{\mathcal{X}\mathcal{X}})^k$ after $k$ steps of size $\eta$ where gradient flow has the
-# exponential, and again the same for both.
+# The argument did not need the end of training. At time $t$, (1) holds with
+# $\Theta_{\mathcal{X}\mathcal{X}}^{-1}\bigl(I - e^{-t\,\Theta_{\mathcal{X}\mathcal{X}}}\bigr)$ in the place of
+# $\Theta_{\mathcal{X}\mathcal{X}}^{-1}$, for the predictor as for an ensemble member. So the equality holds all along,
+# from $t = 0$, where both sides are $\kappa$, to the end. For gradient descent,
+# $(I - \eta\,\Theta_{\mathcal{X}\mathcal{X}})^k$ after $k$ steps at the learning rate $\eta$ replaces the exponential,
+# again for both.
 #
-# The paper trains with a learning rate of $0.1$ and does not say whether its loss is a sum over points, as printed, or
-# a mean. On the sum, gradient descent diverges unless $\eta < 2/\lambda_{\max}(\Theta_{\mathcal{X}\mathcal{X}})$. On
-# the mean, $0.1$ amounts to $\eta = 0.1/N$ on the sum, and that reading is used here:
+# The paper trains at a learning rate of $0.1$. It does not say whether its loss is a sum over points, as printed, or a
+# mean. On the sum, gradient descent diverges unless $\eta < 2/\lambda_{\max}(\Theta_{\mathcal{X}\mathcal{X}})$. On the
+# mean, a rate of $0.1$ is $\eta = 0.1/N$ on the sum. That reading is used here:
 
 # %%
 rate = learning_rate / n_train
@@ -276,12 +294,12 @@ largest = np.linalg.eigvalsh(kernels.kernel(net, X).ntk)[-1]
 print(f"eta = {rate:.2g} on the sum; the bound 2 / lambda_max is {2 / largest:.2g}")
 
 # %% [markdown]
-# That leaves no room to speak of for $0.1$ on the sum: other draws of ten points have bounds on either side of it, and
-# the bound of a finite network scatters around that of the limit.
+# A rate of $0.1$ on the sum would be too close to the bound. The bound lies on either side of $0.1$ for other draws of
+# ten points, and in finite networks it scatters around its limit.
 #
-# One number is judged at each time: the ratio of the two sides, averaged over the test points with each in units of
-# its own variance. The margin is 25 %, for all times at once. The negative control sets RND at time $t$ against
-# ensembles at time $2t$. Both are trained, both are near their laws, and only the time is wrong.
+# The check takes one number at each training time: the ratio of the two sides, averaged over the test points, each in
+# units of its own variance. The margin is 25 %, for all times at once. The negative control compares RND at time $t$
+# with ensembles at time $2t$. Both are trained and both are near their laws; only the time is wrong.
 
 # %%
 wide = replace(net, width=time_width)
@@ -317,34 +335,38 @@ print(aligned(["training", "ratio", "low", "high"], [[name, *(f"{v:.2g}" for v i
 moments = np.geomspace(0.2 * min(s.time for s in solvers.values()), 5 * max(s.time for s in solvers.values()), 60)
 some = slice(None, None, max(1, n_points // 4))
 lines = np.stack([laws.ensemble(wide, X, y, points[some], time=t).var for t in moments])
-fig_e4 = figures.variance_against_time(
-    (moments, lines),
-    np.array([solver.time for solver in solvers.values()]),
-    functions_t.var(axis=1, ddof=1)[:, some],
-    np.mean(errors_t**2, axis=1)[:, some] / 2,
+fig_e4 = figures.variance_against(
+    "training time $t$",
+    ("law at time $t$", moments, lines),
+    [solver.time for solver in solvers.values()],
+    {
+        "ensemble variance": functions_t.var(axis=1, ddof=1)[:, some],
+        "half the squared RND error": np.mean(errors_t**2, axis=1)[:, some] / 2,
+    },
     np.sqrt(2 / time_networks),
+    "At every training time, half the mean squared RND error is the ensemble variance",
 )
 figures.save(fig_e4, "fig_e4")
 
 # %% [markdown]
-# Ensemble and RND fall along the same lines, and the law says where they are at any moment. The markers of gradient
-# descent are drawn at $t = k\eta$; its steps are small enough for the lines of gradient flow to fit them. Stopping
-# early is no obstacle then: RND that is stopped at some time tells the variance of an ensemble that is stopped at the
-# same time, and of no other.
+# Variances at four test points, in label units squared, against the training time, with bars of two standard errors.
+# Ensemble and RND fall along the same lines, which are the law at each time. Gradient descent is placed at $t = k\eta$;
+# its steps are so small that the lines of gradient flow fit it. So early stopping does no harm: RND stopped at some
+# time reports the variance of an ensemble stopped at the same time, and of no other.
 #
 # ## How wide is wide
 #
-# The theorems speak of a limit. How far a finite network is from it depends on how far its weights must travel. In
-# the limit the squared distance has the expectation
+# The theorems speak of a limit. How far a finite network is from it depends on how far its weights have to move. In the
+# limit the expected squared distance is
 #
 # $$\mathbb{E}\,\|\theta_\infty - \theta_0\|^2 = \mathcal{Y}^\top\Theta_{\mathcal{X}\mathcal{X}}^{-1}\mathcal{Y}
-# + \operatorname{tr}\bigl(\Theta_{\mathcal{X}\mathcal{X}}^{-1}\kappa_{\mathcal{X}\mathcal{X}}\bigr),$$
+# + \operatorname{tr}\bigl(\Theta_{\mathcal{X}\mathcal{X}}^{-1}\kappa_{\mathcal{X}\mathcal{X}}\bigr).$$
 #
-# the first term for the labels, the second for getting rid of the initial function (twice that for RND, which has two
-# of them and no labels). The tangent kernel stays where it is if the width is large against it. So here are the
-# statistic of E1 and E2 at several widths, with labels three times as large beside the ones from above, and in
-# brackets the variance over the law's, averaged over the test points. The tolerance was 0.25; these are fewer networks
-# than above, and the statistic of as many draws from the law itself would come out at 0.1 now and then.
+# The first term is for fitting the labels. The second is for removing the initial function; RND has it twice, and no
+# labels. If the width is large compared with this distance, the tangent kernel stays constant. The table has the
+# statistic of E1 and E2 at several widths, also for labels three times as large, and in brackets the variance over the
+# law's, averaged over the test points. The tolerance was 0.25. There are fewer networks here than above, so even exact
+# draws from the law would sometimes reach 0.1.
 
 # %% tags=["beside"]
 train = kernels.kernel(net, X)
@@ -381,22 +403,21 @@ body += [[str(n), distance(n, "RND"), *(distance(n, name) for name in labels)] f
 print(aligned(head, body))
 
 # %% [markdown]
-# RND is near its law in every row. What it has to learn is of the size of its own outputs, and its mean is zero at any
-# width: change the sign of the last layers of predictor and target, and every error changes its sign. An ensemble
-# comes to its law later the larger its labels. Narrow networks fail E1 on $y$, and on $3y$ even the widest here do not
-# pass it, with a variance above the law's. *Whatever the labels* is a statement about the limit. At a given width it
-# is true of labels that are not too large or too rough for that width; where it fails, it is the ensemble that has
-# left the law, and not RND.
+# RND is near its law in every row. It has to learn a function of the size of its own outputs. Its mean is zero at any
+# width, since changing the signs of the last layers of predictor and target changes the sign of every error. An
+# ensemble with larger labels needs more width to reach its law. Narrow networks fail E1 on $y$. On $3y$ even the widest
+# networks here do not pass, and their variance is above the law's. So *whatever the labels* is a statement about the
+# limit. At a given width it holds for labels that are not too large or too rough. Where it fails, the ensemble has left
+# the law, and RND has not.
 #
 # ## Limits
 #
-# One data set, one pair of scales, one architecture; all are parameters. The verdicts are about margins, not about
-# exact equality, which no finite width has. ReLU networks need more width, and their gradient flow is much harder to
-# solve, since a unit switches on or off whenever its kink crosses a training point: allow a larger `rtol` there (0.05),
-# and expect that narrow ones are not solved. The test points come from the
-# distribution of the training points, and far away from those both sides grow without bound. And the equality is one
-# of expectations: what a single RND with $K$ heads reports scatters around it as $\chi^2_K$, which is the subject of
-# Theorem 3.4.
+# This is one data set, one pair of scales and one architecture; all are parameters. The verdicts are about margins,
+# since no finite width is exactly at its limit. ReLU networks need more width, and their gradient flow is much harder
+# to solve, because a unit switches on or off whenever its kink crosses a training point. Allow a larger `rtol` there
+# (0.05), and expect that narrow networks are not solved. The test points come from the distribution of the training
+# points; far away from those, both sides grow without bound. And the equality is one of expectations. What a single RND
+# with $K$ heads reports scatters around it like $\chi^2_K$, which is the subject of notebook 02.
 #
 # ## Ledger
 

@@ -15,45 +15,46 @@
 # %% [markdown]
 # # Bayesian RND: a target that turns the error into a draw from the posterior
 #
-# > **Claim.** Trained to imitate $\tilde g(x) = \nabla_\theta u(x; \vartheta_0)^\top \psi^*$, the predictor's error
-# > has the covariance $\Theta_{xx'} - \Theta_{x\mathcal{X}}\Theta_{\mathcal{X}\mathcal{X}}^{-1}\Theta_{\mathcal{X}x'}$
-# > of the NTK-GP posterior (Proposition 4.1, Theorem 4.2).\
-# > **Picture.** The covariance of the errors lies on the posterior's, entry by entry; that of standard RND does not.\
-# > **Verdict.** The target's covariance is off by B1 0.023, the converged error's by B3 0.082 and with observation
-# > noise by B5 0.069, with 0.25 allowed; the standard target is off by 0.44.
+# > **Claim.** When the predictor imitates $\tilde g(x) = \nabla_\theta u(x; \vartheta_0)^\top \psi^*$, its error has
+# > the covariance $\Theta_{xx'} - \Theta_{x\mathcal{X}}\Theta_{\mathcal{X}\mathcal{X}}^{-1}\Theta_{\mathcal{X}x'}$ of
+# > the NTK-GP posterior (Proposition 4.1, Theorem 4.2).\
+# > **Picture.** The covariance of the errors agrees with the posterior's, entry by entry; that of standard RND does
+# > not.\
+# > **Verdict.** The target's law is off by B1 0.023, the converged error's by B3 0.082 and with observation noise by B5
+# > 0.069, with 0.25 allowed; the standard target is off by 0.44.
 #
-# Notebook 01 showed what the error of random network distillation (RND) is: in the limit of width, a draw from a
-# Gaussian process, half the variance of which is that of a deep ensemble. It is no posterior. Section 4 of the paper
-# changes one thing, the target that the predictor $u$ imitates, and the error becomes a draw from the posterior of
-# Bayesian inference with an infinitely wide network. Six statements are checked here:
+# Notebook 01 showed what the error of random network distillation (RND) is in the limit of width: a draw from a
+# Gaussian process with mean zero, whose variance is twice that of a deep ensemble. It is not a Bayesian posterior.
+# Section 4 of the paper changes one thing, the target that the predictor $u$ imitates. The error then becomes a draw
+# from the posterior of Bayesian inference with an infinitely wide network. Six statements are checked here:
 #
 # | id | statement | in the paper |
 # |---|---|---|
 # | B1 | the engineered target is a draw from a Gaussian process with covariance $\Theta - \kappa$ | Proposition 4.1 |
-# | B2 | uncorrelated with the predictor, it makes the prior of the error $\Theta$ | Section 4, before Proposition 4.1 |
+# | B2 | it is uncorrelated with the predictor, and the prior of the error is $\Theta$ | Section 4, Eq. 14 |
 # | B3 | the converged error has mean zero and the covariance of the posterior | Theorem 4.2 |
-# | B3-time | before convergence its covariance is another, given by a law at time $t$ | Theorem 4.2, at finite $t$ |
+# | B3-time | before convergence it has another covariance, that of a law at time $t$ | Theorem 4.2, at finite $t$ |
 # | B4 | the members of a Bayesian ensemble have the same variance, at every $x$ | Section 4, after He et al. (2020) |
 # | B5 | with observation noise the error has the covariance of the noisy posterior | Section 4, footnote on noise |
 #
 # ## Why it is true
 #
-# Before training, an infinitely wide network is a draw from $\mathcal{GP}(0, \kappa)$, with $\kappa$ the NNGP kernel.
-# Training moves it by the tangent kernel $\Theta$ (NTK). An error $\epsilon = u - \tilde g$ that starts as a draw
-# $\epsilon_0$ from $\mathcal{GP}(0, \kappa^\epsilon)$ ends, with training points $\mathcal{X}$, at
+# Before training, an infinitely wide network is a draw from $\mathcal{GP}(0, \kappa)$, where $\kappa$ is the NNGP
+# kernel. Training moves it by the tangent kernel $\Theta$ (NTK). Let the error $\epsilon = u - \tilde g$ start as a
+# draw $\epsilon_0$ from $\mathcal{GP}(0, \kappa^\epsilon)$. With training points $\mathcal{X}$ it ends at
 #
 # $$\epsilon_\infty(x) = \epsilon_0(x) - \Theta_{x\mathcal{X}}\,\Theta_{\mathcal{X}\mathcal{X}}^{-1}\,
 # \epsilon_0(\mathcal{X}). \tag{1}$$
 #
-# This is how one conditions a draw from a Gaussian process on being zero at $\mathcal{X}$ (Matheron's rule), except
-# that the rule wants one kernel, that of the draw, and here are two: the draw has $\kappa^\epsilon$ and the weights
-# have $\Theta$. With standard targets $\kappa^\epsilon = 2\kappa$. Were it $\Theta$, the covariance of (1) would be
+# This is how one conditions a draw from a Gaussian process on being zero at $\mathcal{X}$ (Matheron's rule). But that
+# rule needs one kernel, and here are two: the draw has $\kappa^\epsilon$ and the weights have $\Theta$. With standard
+# targets $\kappa^\epsilon = 2\kappa$. If it were $\Theta$, the covariance of (1) would be
 #
 # $$\Theta_{xx'} - \Theta_{x\mathcal{X}}\,\Theta_{\mathcal{X}\mathcal{X}}^{-1}\,\Theta_{\mathcal{X}x'},$$
 #
-# which is the posterior covariance of a Gaussian process with prior $\Theta$ (the NTK-GP) given noise-free
-# observations at $\mathcal{X}$. The predictor alone contributes $\kappa$ to the start. So the target has to contribute
-# $\Theta - \kappa$, independently of the predictor, and Proposition 4.1 says how to build one that does.
+# the posterior covariance of a Gaussian process with prior covariance $\Theta$ (the NTK-GP), given noise-free
+# observations at $\mathcal{X}$. The predictor alone contributes $\kappa$ at the start. So the target has to contribute
+# $\Theta - \kappa$, independently of the predictor. Proposition 4.1 says how to build such a target.
 
 # %% tags=["parameters"]
 width: int = 1024  # units in each hidden layer, n
@@ -87,7 +88,7 @@ from scipy.linalg import block_diag
 from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, GradientFlow, datasets, figures, kernels, laws
 from rndlib.evidence.controls import MisbuiltTarget, NoiseWithoutPull
 from rndlib.evidence.ledger import Ledger
-from rndlib.evidence.statistics import joint_law, over_bodies, over_points
+from rndlib.evidence.statistics import joint_law, level, over_points
 from rndlib.evidence.tables import aligned
 from rndlib.theory.crowding import TOLERATED, HeadsWarning, predicted_ratio
 from rndlib.training.weights import Role
@@ -108,28 +109,28 @@ def worst(findings):
 
 # %% [markdown]
 # The data are the paper's toy problem: $N = 10$ points drawn from $\mathcal{N}(0, I_3)$, with labels
-# $y = x_1 + x_2 + x_3 - 2\,x_1x_2x_3$ that only ensembles get to see. Every predictor has one head and a body of its
-# own until the section on heads, so one trained network is one independent draw, which is what the intervals count.
+# $y = x_1 + x_2 + x_3 - 2\,x_1x_2x_3$ that only the ensembles see. Until the section on heads, every predictor has one
+# head and a body of its own. So one trained network is one independent draw, and the intervals count these draws.
 #
 # ## B1: the law of the target
 #
-# An output is linear in the last layer's weights. So the part of the tangent kernel that belongs to the last layer is
-# the sum of products of that layer's inputs, and this is $\kappa$ too: $\Theta^{L} = \kappa$. What the layers below
-# contribute is the rest, $\Theta^{\le L-1} = \Theta - \kappa$. Now take the gradient of the predictor with respect to
-# these lower parameters as a vector of random features, and a standard normal vector $\psi$ as weights:
+# An output is linear in the weights of the last layer. So the last layer's part of the tangent kernel is a sum of
+# products of that layer's inputs, which tends to $\kappa$: $\Theta^{L} = \kappa$ (P5 in notebook 00). The layers below
+# contribute the rest, $\Theta^{\le L-1} = \Theta - \kappa$. Now take the gradient of the predictor with respect to
+# these lower parameters as a vector of random features, and a standard normal vector $\psi$ as their weights:
 #
-# $$\tilde g(x) = \nabla_{\theta_0} u(x; \theta_0)^\top \psi^*, \qquad \psi^* = \{\psi^{\le L-1}, 0\}.$$
+# $$\tilde g(x) = \nabla_{\vartheta_0} u(x; \vartheta_0)^\top \psi^*, \qquad \psi^* = \{\psi^{\le L-1}, 0\}.$$
 #
-# Given $\theta_0$ this is a Gaussian process with the empirical kernel $\Theta^{\le L-1}_0$ as covariance, at any
-# width. The kernel tends to $\Theta - \kappa$, so the target tends to a draw from $\mathcal{GP}(0, \Theta - \kappa)$.
-# Nothing is trained yet.
+# Given $\vartheta_0$, this is a Gaussian process at any width. Its covariance is the empirical kernel
+# $\Theta^{\le L-1}_0$, which tends to $\Theta - \kappa$. So the target tends to a draw from
+# $\mathcal{GP}(0, \Theta - \kappa)$. Nothing is trained yet.
 #
-# The claim is about all test points jointly, so the check is too. In coordinates in which the law is
-# $\mathcal{N}(0, I)$, let $m$ and $S$ be mean and covariance of the networks at $p$ points. The statistic is
-# $\sqrt{(|m|^2 + \tfrac12\|S - I\|_F^2)/p}$, freed of the sampling noise in $m$ and $S$, and of its 95 % interval the
-# upper end is judged. At the tolerance of 0.25 the variances would be off by 35 % in every direction; at 0 the networks
-# are as near to the law as that noise lets them be. The negative control leaves the last layer's part of $\psi$ as it
-# was drawn, so that the target has covariance $\Theta$.
+# The claim is about all test points jointly, so the check is too. The outputs at $p$ points are whitened, so that the
+# law becomes $\mathcal{N}(0, I)$; let $m$ and $S$ be the mean and covariance of the networks in these coordinates. The
+# statistic is $\sqrt{(|m|^2 + \tfrac12\|S - I\|_F^2)/p}$, corrected for the sampling noise in $m$ and $S$. The upper
+# end of its 95 % interval is judged. A value of 0.25, the tolerance, means variances that are off by 35 % in every
+# direction. A value of 0 means that no difference can be resolved. The negative control keeps the last layer's part of
+# $\psi$ as it was drawn, so that the target has the covariance $\Theta$.
 
 # %%
 proposed = BayesianRND(net, 1, networks, seed=seed, solver=flow)
@@ -144,25 +145,27 @@ ledger
 fig_b1 = figures.covariances(
     at_joint.body,
     {"targets": targets.T @ targets / networks, "control: last layer kept": control.T @ control / networks},
+    r"Proposition 4.1: the target has the covariance $\Theta - \kappa$",
 )
 figures.save(fig_b1, "fig_b1")
 
 # %% [markdown]
-# The target has the law that Proposition 4.1 gives it. Setting the last layer's part of $\psi$ to zero is what makes
-# it so: with that part the target has $\kappa$ too much, the covariance that the predictor is about to bring along.
+# Covariances between test points, in the law's standard deviations, and below them their differences from the law. The
+# target has the law of Proposition 4.1, and it has it because the last layer's part of $\psi$ is zero. With that part,
+# the target also has $\kappa$, which the predictor is about to contribute.
 #
 # ## B2: the start of the error
 #
-# Target and predictor share the parameters $\theta_0$, and are uncorrelated all the same: given $\theta_0$, the
-# predictor is fixed and the target has mean zero, since $\psi$ has. In the limit both are Gaussian, and uncorrelated
-# means independent. So
+# Target and predictor share the parameters $\vartheta_0$, and are nevertheless uncorrelated: given $\vartheta_0$, the
+# predictor is fixed, and the target has mean zero because $\psi$ has. In the limit both are Gaussian, so uncorrelated
+# means independent. Hence
 #
 # $$\kappa^\epsilon = \kappa + (\Theta - \kappa) = \Theta.$$
 #
-# The check puts predictor and target into one vector of $2p$ outputs and holds it against the law that the claim
-# says it has, with the blocks $\kappa$ and $\Theta - \kappa$ on the diagonal and zeros beside them. The prior of the
-# error, a difference of the two, follows. The negative control takes the gradient of the network at $\psi$ itself:
-# $\nabla_\psi g(x; \psi)^\top\psi^*$, as the target would have it that knew of no predictor.
+# The check joins predictor and target in one vector of $2p$ outputs. The claimed law of this vector has the blocks
+# $\kappa$ and $\Theta - \kappa$ on the diagonal and zeros elsewhere. The prior of the error, the difference of the two,
+# follows from it. The negative control takes the gradient of the network at $\psi$ itself,
+# $\nabla_\psi g(x; \psi)^\top\psi^*$: a target that does not involve the predictor.
 
 # %%
 law = block_diag(at_joint.nngp, at_joint.body)
@@ -174,10 +177,11 @@ _ = ledger.record("B2", joint_law(pair, nowhere, law), joint_law(control, nowher
 ledger
 
 # %% [markdown]
-# A target can go wrong in two ways: by its own law, or by being correlated with the predictor. At $\psi$ itself it has
-# the wrong law, as features and weights are no longer independent, and it is as independent of the predictor as
-# can be. With the predictor's own parameters for $\psi$, $\nabla_{\theta_0}u(x;\theta_0)^\top\theta_0^*$, it has both
-# faults. The same statistic for the target, for the pair, and for the error that they make, held against $\Theta$:
+# A target can be wrong in two ways: in its own law, or by being correlated with the predictor. At $\psi$ itself it has
+# the wrong law, since its features and weights are dependent; it is independent of the predictor. With the predictor's
+# own parameters in the place of $\psi$, $\nabla_{\vartheta_0}u(x;\vartheta_0)^\top\vartheta_0^*$, it is wrong in both
+# ways. The table has the same statistic for the target, for the pair, and for their error, whose law should be
+# $\Theta$:
 
 # %% tags=["beside"]
 along = MisbuiltTarget(net, networks, along=Role.PREDICTOR, seed=seed)
@@ -196,9 +200,8 @@ print(aligned(["target", "its law", "the pair", "the error"], [[k, *faults(m)] f
 # %% [markdown]
 # ## B3: the law of the converged error
 #
-# With $\kappa^\epsilon = \Theta$ in place, training to $t = \infty$ should leave the posterior covariance: Theorem
-# 4.2. The negative control is what Section 3 trains, the standard target, whose errors have twice the ensemble's
-# covariance.
+# With $\kappa^\epsilon = \Theta$ in place, training to $t = \infty$ should leave the posterior covariance (Theorem
+# 4.2). The negative control is the standard target of Section 3, whose errors have twice the ensemble's covariance.
 
 # %%
 posterior = laws.posterior(net, X, y, points, full_cov=True)
@@ -212,30 +215,35 @@ ledger
 
 # %% tags=["figure"]
 shown = {"Bayesian RND error": sampled, "control: standard RND": standard}
-fig_b3 = figures.covariances(cov, {label: drawn.T @ drawn / joint_networks for label, drawn in shown.items()})
+fig_b3 = figures.covariances(
+    cov,
+    {label: drawn.T @ drawn / joint_networks for label, drawn in shown.items()},
+    "Theorem 4.2: the Bayesian RND error has the covariance of the posterior",
+)
 figures.save(fig_b3, "fig_b3")
 
 # %% [markdown]
-# The error of a trained predictor is a draw from the centred posterior. That of standard RND comes from another
-# process, here with less variance: its prior $2\kappa$ has nothing of the layers below the last one.
+# As above, for converged errors: the error of a trained Bayesian RND predictor is a draw from the centred posterior.
+# The error of standard RND comes from another process. Here it has less variance, because its prior $2\kappa$ contains
+# nothing of the layers below the last one.
 #
 # ## B3-time: only at the end
 #
-# In notebook 01 the equality of RND and ensembles held at every training time. This one does not. At time $t$, (1)
-# holds with $\Theta_{\mathcal{X}\mathcal{X}}^{-1}(I - E)$ for $\Theta_{\mathcal{X}\mathcal{X}}^{-1}$, where
-# $E = e^{-t\,\Theta_{\mathcal{X}\mathcal{X}}}$. For an error that starts from $\Theta$ the covariance is then
+# In notebook 01 the equality of RND and ensembles held at every training time. This equality does not. At time $t$, (1)
+# holds with $\Theta_{\mathcal{X}\mathcal{X}}^{-1}(I - E)$ in the place of $\Theta_{\mathcal{X}\mathcal{X}}^{-1}$, where
+# $E = e^{-t\,\Theta_{\mathcal{X}\mathcal{X}}}$. An error that starts from $\Theta$ then has the covariance
 #
 # $$\Theta_{xx'} - \Theta_{x\mathcal{X}}\,\Theta_{\mathcal{X}\mathcal{X}}^{-1}\,(I - E^2)\,\Theta_{\mathcal{X}x'}.$$
 #
-# It falls from the prior at $t = 0$ to the posterior at $t = \infty$, each direction of the data at its own rate: an
-# eigenvector of $\Theta_{\mathcal{X}\mathcal{X}}$ with eigenvalue $\lambda$ is as good as observed once
-# $e^{-2\lambda t} \ll 1$. In between it is the posterior of no data set with independent noise, which would have
-# $1/(\lambda + \sigma^2)$ where training has $(1 - e^{-2\lambda t})/\lambda$. Stopping early gives more variance than
-# the posterior, at every $x$. (A Bayesian ensemble that is stopped at $t$ has the covariance of the law at $t$ too. So
-# the two methods agree at any time; with the posterior they agree at the end.)
+# It falls from the prior at $t = 0$ to the posterior at $t = \infty$. Each direction of the data has its own rate: an
+# eigenvector of $\Theta_{\mathcal{X}\mathcal{X}}$ with eigenvalue $\lambda$ counts as observed once
+# $e^{-2\lambda t} \ll 1$. In between, the law is not the posterior for any level $\sigma$ of independent noise, which
+# would have $1/(\lambda + \sigma^2)$ where training has $(1 - e^{-2\lambda t})/\lambda$. Stopping early leaves more
+# variance than the posterior has, at every $x$. (A Bayesian ensemble stopped at $t$ has the covariance of the law at
+# $t$ too. So the two methods agree with each other at any time, and with the posterior at the end.)
 #
-# The claim is that errors at time $t$ follow the law at $t$; the control puts the posterior in its place. Both are
-# judged by the worst of the times.
+# The claim is that errors at time $t$ follow the law at $t$. The control puts the posterior in its place. Both are
+# judged at the time where they do worst.
 
 
 # %%
@@ -260,18 +268,22 @@ rates = np.linalg.eigvalsh(kernels.kernel(net, X).ntk)
 moments = np.geomspace(0.02 / rates[-1], 5 / rates[0], 80)
 lines = np.stack([laws.bayesian_rnd_error(net, X, points, time=t).var for t in moments])
 some = slice(None, None, max(1, n_points // 4))
-fig_time = figures.towards_posterior(
-    (moments, lines[:, some]),
-    posterior.var[some],
+fig_time = figures.variance_against(
+    "training time $t$",
+    ("law at time $t$", moments, lines[:, some]),
     times,
-    np.stack([np.mean(e**2, axis=0)[some] for e in errors_t.values()]),
+    {"Bayesian RND": np.stack([np.mean(e**2, axis=0)[some] for e in errors_t.values()])},
     np.sqrt(2 / joint_networks),
+    r"Theorem 4.2: the variance of the error falls to the posterior's as $t \to \infty$",
+    levels=("posterior", posterior.var[some]),
 )
 figures.save(fig_time, "fig_time")
 
 # %% [markdown]
-# How long is long enough? The law says when its variance comes within a tenth of the posterior's, at half of the test
-# points and at all of them; the slowest of the rates $2\lambda$ has the last word.
+# Variances at four test points, in label units squared, against the training time, with bars of two standard errors.
+# They fall along the law at time $t$ to the level of the posterior. How long is long enough? The law says when its
+# variance comes within a tenth of the posterior's, at half of the test points and at all of them. The slowest rate
+# $2\lambda$ decides:
 
 # %% tags=["beside"]
 excess = np.sort(lines / posterior.var - 1, axis=1)
@@ -281,23 +293,23 @@ print(f"at all of them: t = {every:.0f}")
 print(f"eigenvalues of Theta_XX: {rates[0]:.1g} to {rates[-1]:.2g}, so that 1 / (2 lambda_min) = {0.5 / rates[0]:.0f}")
 
 # %% [markdown]
-# At $t = 100$ the check above could not tell the law from the posterior any more. How long that takes is a matter of
-# the data: the combination of training points that the kernel can hardly tell from nothing decides. Gradient descent
-# with step size $\eta$ needs $t/\eta$ steps for it.
+# At $t = 100$ the check above can no longer tell the law from the posterior. The data set the pace: the smallest
+# eigenvalue of $\Theta_{\mathcal{X}\mathcal{X}}$ decides, and it is small where training points are hard to tell apart.
+# Gradient descent at a learning rate $\eta$ needs $t/\eta$ steps.
 #
 # ## B4: the same variance as a Bayesian ensemble
 #
-# He et al. (2020) had the same idea for ensembles: train the sum of a network and the function of Proposition 4.1,
-# $f(x; \theta_t) + \nabla_{\theta_0}f(x;\theta_0)^\top\psi^*$, on the labels. The start is a draw from
-# $\mathcal{GP}(0, \Theta)$, so by (1) with labels every member is a draw from the posterior, mean included. The paper's
-# experiment (notebook 05) uses such ensembles as its reference for Bayesian RND. No half is left in the comparison:
+# He et al. (2020) applied the idea to ensembles. They train the sum of a network and the function of Proposition 4.1,
+# $f(x; \theta_t) + \nabla_{\theta_0}f(x;\theta_0)^\top\psi^*$, on the labels. This sum starts as a draw from
+# $\mathcal{GP}(0, \Theta)$. So by (1) with labels, every member is a draw from the posterior, mean included. The
+# paper's experiment (notebook 05) compares Bayesian RND with such ensembles. Here the comparison needs no half:
 #
 # $$\mathbb{E}\bigl[\epsilon^2(x)\bigr] = \mathbb{V}\bigl[f(x)\bigr].$$
 #
-# Standard RND needed one because its error carries the prior of two networks, and an ensemble member that of one. Here
-# either side starts from $\Theta$, once. The ratio of the two is estimated at each test point, with a band that covers
-# all of them at once at 95 %. The claim holds if the whole band lies nearer to 1 than to the $\tfrac12$ that the half
-# would give, on the log scale: within $\tfrac12\log 2$. The negative control has standard ensembles.
+# Standard RND needs the half because its error carries the prior of two networks, and an ensemble member that of one.
+# Here both start from $\Theta$, once. The ratio of the two sides is estimated at each test point, with a band that
+# covers all ratios at once with 95 % confidence. The claim holds if the whole band is nearer to 1 than to $\tfrac12$ on
+# the log scale, that is, within $\tfrac12\log 2$ of 1. The negative control has standard ensembles.
 
 # %%
 bayesian = BayesianEnsemble(net, networks, seed=seed, solver=flow).fit(X, y).functions(points)
@@ -307,37 +319,48 @@ _ = ledger.record("B4", ratio.finding, wrong.finding)
 ledger
 
 # %% tags=["figure"]
-fig_b4 = figures.ratio_over_points({"Bayesian ensemble": ratio, "control: standard ensemble": wrong}, np.log(2) / 2)
+places = np.arange(1, n_points + 1)
+series = {
+    name: np.stack([places, *np.exp([at.estimate, at.low, at.high])], axis=1)
+    for name, at in (("Bayesian ensemble", ratio), ("control: standard ensemble", wrong))
+}
+fig_b4 = figures.ratios(
+    {"mean squared error / variance": figures.Ratios(series, (np.sqrt(1 / 2), np.sqrt(2)))},
+    "test point",
+    r"Section 4: for Bayesian RND and ensembles, $\mathbb{E}[\epsilon^2(x)] = \mathbb{V}[f(x)]$ at every $x$",
+    xscale="linear",
+)
 figures.save(fig_b4, "fig_b4")
 
 # %% [markdown]
-# Bayesian RND, which saw no label, has the variance of ensembles that were trained on them. Standard ensembles have
-# from about a half to a fifth of it here, so whoever takes their spread for that of the posterior is too sure.
+# The ratio at each of the 16 test points, with its band at a joint level of 95 %. Bayesian RND, which saw no label, has
+# the variance of ensembles that were trained on labels. Standard ensembles have between a half and a fifth of it here.
+# So reading their spread as that of the posterior is overconfident.
 #
 # ## B5: observation noise
 #
-# Labels with independent noise of standard deviation $\sigma$ have the posterior covariance
+# For labels with independent noise of standard deviation $\sigma$, the posterior covariance is
 #
 # $$\Theta_{xx'} - \Theta_{x\mathcal{X}}\,(\Theta_{\mathcal{X}\mathcal{X}} + \sigma^2 I)^{-1}\,\Theta_{\mathcal{X}x'}.$$
 #
-# A footnote of the paper calls the extension straightforward and leaves it at that. RND has no labels to be noisy, so
-# what is to be done? Give each training point one more parameter $\xi_i \sim \mathcal{N}(0, 1)$, an offset that is
-# there on the training set only, and train on
+# A footnote of the paper calls this extension straightforward, and does not say how to train for it. RND has no labels
+# that could be noisy. The way taken here gives each training point one more parameter $\xi_i \sim \mathcal{N}(0, 1)$,
+# an offset that exists on the training set only, and trains
 #
-# $$\tfrac12\,\bigl\|u(\mathcal{X}; \theta) + \sigma\,\xi - \tilde g(\mathcal{X})\bigr\|^2$$
+# $$\tfrac12\,\bigl\|u(\mathcal{X}; \vartheta) + \sigma\,\xi - \tilde g(\mathcal{X})\bigr\|^2$$
 #
-# with respect to $\theta$ and $\xi$. It adds $\sigma^2 I$ twice: to the tangent kernel on $\mathcal{X}$ and to the
-# prior of the error there. The two kernels stay one, and (1) is the noisy posterior. Seen from $\theta$, the
-# offsets do two things. They jitter the targets, by $\sigma\,\xi(0)$. And, as they too move no further than they must,
-# they leave a part of the jitter unfitted: at the end, $\theta$ minimises
+# with respect to $\vartheta$ and $\xi$. This adds $\sigma^2 I$ twice: to the tangent kernel on $\mathcal{X}$ and to the
+# prior of the error there. So the two kernels are still equal, and (1) gives the noisy posterior. For $\vartheta$, the
+# offsets do two things. They jitter the targets, by $\sigma\,\xi(0)$. And since they also move no further than they
+# must, they leave part of the jitter unfitted: at the end, $\vartheta$ minimises
 #
-# $$\bigl\|u(\mathcal{X};\theta) + \sigma\,\xi(0) - \tilde g(\mathcal{X})\bigr\|^2
-# + \sigma^2\,\|\theta - \theta_0\|^2,$$
+# $$\bigl\|u(\mathcal{X};\vartheta) + \sigma\,\xi(0) - \tilde g(\mathcal{X})\bigr\|^2
+# + \sigma^2\,\|\vartheta - \vartheta_0\|^2,$$
 #
-# a fit that is pulled back to its start. The pull is easily left out. Without it the predictor fits its jittered
-# targets exactly, and the covariance is the noise-free posterior's plus
-# $\sigma^2\,\Theta_{x\mathcal{X}}\Theta_{\mathcal{X}\mathcal{X}}^{-2}\Theta_{\mathcal{X}x'}$. This is the negative
-# control. Both are judged by the worst of the noise levels.
+# a fit that is pulled back to its start. It is easy to forget this pull. Without it the predictor fits its jittered
+# targets exactly, and $\sigma^2\,\Theta_{x\mathcal{X}}\Theta_{\mathcal{X}\mathcal{X}}^{-2}\Theta_{\mathcal{X}x'}$ is
+# added to the noise-free posterior covariance. This is the negative control. Both are judged at the noise level where
+# they do worst.
 
 # %%
 noisy_law = {s: laws.posterior(net, X, y, points, noise_std=s, full_cov=True).cov for s in noise}
@@ -365,38 +388,43 @@ print(aligned(["noise", "with the pull", "without"], body))
 # %% tags=["figure"]
 levels = np.geomspace(noise[0] / 3, noise[-1] * 2, 60)
 curves = np.stack([laws.posterior(net, X, y, points[some], noise_std=s).var for s in levels])
-fig_b5 = figures.variance_against_noise(
-    (levels, curves),
+groups = {"Bayesian RND": pulled, "control: noise without the pull": jittered}
+fig_b5 = figures.variance_against(
+    "standard deviation of the observation noise (label units)",
+    ("noisy posterior", levels, curves),
     noise,
-    *(np.stack([np.mean(e**2, axis=0)[some] for e in group.values()]) for group in (pulled, jittered)),
+    {name: np.stack([np.mean(e**2, axis=0)[some] for e in group.values()]) for name, group in groups.items()},
     np.sqrt(2 / joint_networks),
+    "With observation noise, the error has the variance of the noisy posterior",
 )
 figures.save(fig_b5, "fig_b5")
 
 # %% [markdown]
-# At every level the error follows the noisy posterior. At $\sigma = 0.1$, where $\sigma^2$ is about the smallest
-# eigenvalue of $\Theta_{\mathcal{X}\mathcal{X}}$, the pull hardly matters, and the check could not tell that it is
-# missing. From there on it can. A fit to jittered targets takes every jitter at its word: with more noise its variance
-# grows without bound, where the posterior's returns to that of the prior.
+# Variances at four test points, in label units squared, against the standard deviation of the noise, in label units,
+# with bars of two standard errors. At every level the error follows the noisy posterior. At $\sigma = 0.1$, where
+# $\sigma^2$ is about the smallest eigenvalue of $\Theta_{\mathcal{X}\mathcal{X}}$, the pull hardly matters, and the
+# check could not tell that it is missing. At the higher levels it can. Without the pull, the variance grows without
+# bound as the noise grows, while that of the posterior returns to the prior's.
 #
 # ## Heads on one body
 #
-# So far every head had a body of its own. RND's economy is to have many heads on one, and the theorems allow it, as
-# they let the width grow at a fixed number of heads. With standard RND the price of a finite width is in the spread
-# (notebook 02). With Bayesian RND it is in the variance itself. The paper takes one $\psi$ for all heads of a body, so
-# that all targets come from one Jacobian-vector product. Then the $K$ heads put $NK$ equations to one and the same
-# vector of $P$ hidden parameters: were the body to move by $\psi$, it would serve all heads at once, and at every $x$.
-# With few equations $\psi$ stays hidden. With many, the body finds out about it, and errors become smaller than the
-# posterior's. What counts is the load $NK/P$.
+# So far every head had a body of its own. RND is cheap because many heads share one body, and the theorems allow this,
+# since they let the width grow at a fixed number of heads. For standard RND, a finite width costs precision (notebook
+# 02). For Bayesian RND it changes the variance itself. The paper takes one $\psi$ for all heads of a body, so that one
+# Jacobian-vector product gives all targets. Then $K$ heads at $N$ points pose $NK$ equations for the same vector of $P$
+# hidden parameters. Moving the body by $\psi$ would satisfy all heads at once, and at every $x$. With few equations
+# $\psi$ remains hidden. With many, the body learns it, and the errors become smaller than the posterior's. What counts
+# is the load $NK/P$.
 #
 # There are two remedies. `bodies` spreads the heads, so that each body has a small load. `directions="independent"`
-# draws one $\psi$ for each head, at the price of a tangent for each, and leaves no common vector to find.
+# draws one $\psi$ per head. Then there is no common vector to learn, but each head needs a Jacobian-vector product of
+# its own.
 #
-# Below is the mean square of the errors over the posterior variance, averaged over heads and test points, with
-# Student's 95 % interval over bodies, which are what is independent here. The lines are the rule by which the library
-# warns (`HeadsWarning`, at a predicted departure of more than a tenth): $1/(1 + NK/P)$, but no less than 0.8, for a
-# shared $\psi$, and $1 + NK/4P$ for one a head. It is a fit to networks of two widths and two values of $\sigma_b$, and
-# no theorem.
+# The table has the mean square of the errors over the posterior variance, averaged over heads and test points. Its
+# intervals are Student's 95 % intervals over bodies, which are the independent units here. The lines in the figure are
+# the rule by which the library warns (`HeadsWarning`, at a predicted departure of more than a tenth): $1/(1 + NK/P)$,
+# but at least 0.8, for a shared $\psi$, and $1 + NK/4P$ for one $\psi$ per head. The rule is a fit to networks of two
+# widths and two values of $\sigma_b$, and not a theorem.
 
 
 # %% tags=["beside"]
@@ -412,7 +440,8 @@ def crowded(n, heads, directions):
             model = BayesianRND(at, heads, bodies, directions=directions, seed=seed, solver=solver).fit(X)
         drawn = model.errors(points)
     load = n_train * heads / at.hidden_parameters
-    return load, *over_bodies(drawn, posterior.var, heads), (drawn.T @ drawn / len(drawn))[:n_joint, :n_joint]
+    by_body = np.mean(drawn.reshape(-1, heads, n_points) ** 2, axis=1)
+    return load, *level(by_body, posterior.var), (drawn.T @ drawn / len(drawn))[:n_joint, :n_joint]
 
 
 shared = {(n, k): crowded(n, k, "shared") for n in crowd_widths for k in crowd_heads}
@@ -437,16 +466,19 @@ print(aligned(head, body))
 
 # %% tags=["figure"]
 series = {}
-for label, found in (("one psi a body", shared), ("one psi a head", independent)):
+for label, found in ((r"one $\psi$ per body", shared), (r"one $\psi$ per head", independent)):
     for n in crowd_widths:
-        columns = zip(*(row[:4] for (at, _), row in found.items() if at == n), strict=True)
-        series[f"{label}, width {n}"] = figures.Crowded(*map(np.array, columns))
+        series[f"{label}, $n = {n}$"] = np.array([row[:4] for (at, _), row in found.items() if at == n])
 loads = np.geomspace(min(row[0] for row in shared.values()), max(row[0] for row in shared.values()), 60)
 rules = {
-    f"rule, one psi a {word}": (loads, np.array([predicted_ratio(load, kind) for load in loads]))
+    rf"rule, one $\psi$ per {word}": (loads, np.array([predicted_ratio(load, kind) for load in loads]))
     for word, kind in (("body", "shared"), ("head", "independent"))
 }
-fig_heads = figures.variance_against_load(series, rules, TOLERATED)
+fig_heads = figures.ratios(
+    {"variance / posterior variance": figures.Ratios(series, (1 - TOLERATED, 1 + TOLERATED), "no warning", rules)},
+    "load $NK / P$ (equations per hidden parameter)",
+    r"Rule of the warning: one $\psi$ per body lowers the variance, one per head raises it",
+)
 figures.save(fig_heads, "fig_heads")
 
 # %% tags=["figure"]
@@ -454,34 +486,36 @@ n, k = crowd_widths[0], max(crowd_heads)
 fig_crowded = figures.covariances(
     cov,
     {
-        f"{k} heads, one psi": shared[n, k][-1],
-        f"{k} heads, {k} psi": independent[n, k][-1],
-        "one head a body": shared[n, min(crowd_heads)][-1],
+        rf"{k} heads, one $\psi$": shared[n, k][-1],
+        rf"{k} heads, {k} $\psi$": independent[n, k][-1],
+        f"{min(crowd_heads)} per body": shared[n, min(crowd_heads)][-1],
     },
+    f"Covariance of the errors of {k} heads on a body of width {n}, against the posterior's",
 )
 figures.save(fig_crowded, "fig_crowded")
 
 # %% [markdown]
-# With a shared $\psi$ the variance falls to some 0.8 of the posterior's by a load of 0.3, and stays there. (To know
-# $\psi$ is not to have moved by it. A network that moves that far is no longer linear in its parameters, which is a
-# likely reason for the floor.) Where the two widths have the same load they have the same ratio, so the load is what
-# counts, and not the number of heads. In the paper's experiment, with 10 points and 512 heads, it is $1280/n$: at a
-# width of 4096 that is the 0.31 of the table, and by the rule the departure is below a tenth from a width of some
-# 11,500 on. With one $\psi$ a head it is smaller, and at large loads of the other sign. With one head a body it is
-# gone, at the price of a body for each head; what remains there, a few per cent, is the width's own, or sampling error.
-# No row is further from the rule than about a tenth, which is what the rule promises.
+# The first figure shows that ratio against the load $NK/P$, in equations per hidden parameter, with 95 % intervals over
+# bodies. With a shared $\psi$ the variance falls to about 0.8 of the posterior's at a load of 0.3, and stays there. (To
+# reach $\psi$ the network would have to move so far that it is no longer linear in its parameters. That is a likely
+# reason for the floor.) The two widths have the same ratio at the same load, so the load matters, and not the number of
+# heads. In the paper's experiment, with 10 points and 512 heads, the load is $1280/n$. At a width of 4096 it is 0.31,
+# and by the rule the departure is below a tenth from a width of about 11,500 on. With one $\psi$ per head the departure
+# is smaller, and at large loads it has the other sign. With one head per body it vanishes, at the price of one body per
+# head; the few per cent left come from the finite width, or are sampling error. No row is further from the rule than
+# about a tenth, as the rule promises.
 #
-# The covariance drifts as a whole. With a shared $\psi$ it shrinks nearly in proportion, with its correlations kept, so
-# a user would find nothing odd about the samples but that they hug their mean.
+# The second figure shows covariances between test points, in the posterior's standard deviations. With a shared $\psi$
+# the whole covariance shrinks nearly in proportion, and its correlations are kept. So a user would notice nothing odd
+# about the samples except that they stay close to their mean.
 #
 # ## Limits
 #
-# One data set, one pair of scales, one architecture; all are parameters. Verdicts are about margins, as no finite width
-# has exact equality. The number of networks leaves them room: at the smaller sizes of the profile `calibrate`, over 20
-# seeds, each value lay at least 3.8 of its standard deviations below its tolerance, and each control at least 6.5 above
-# it. The posterior is that of an infinitely wide network, with its kernel fixed before any label was seen: how good a
-# model of the labels that is, no check here can say. The rule for heads was fitted at convergence; at loads far above 1
-# networks leave the regime that the theorems are about, and neither rule nor law describes them.
+# This is one data set, one pair of scales and one architecture; all are parameters. The verdicts are about margins,
+# since no finite width is exactly at its limit. The posterior is that of an infinitely wide network, with a kernel that
+# is fixed before any label is seen. No check here says how good a model of the labels that is. The rule for heads was
+# fitted at convergence. At loads far above 1, networks leave the regime of the theorems, and neither the rule nor the
+# law describes them.
 #
 # ## Ledger
 

@@ -15,17 +15,17 @@
 # %% [markdown]
 # # Posterior sampling: the mean plus one head's error is a function drawn from the posterior
 #
-# > **Claim.** $\tilde\mu(x) + \epsilon^b_i(x)$ is a draw from the NTK-GP posterior, jointly over $x$, and different
-# > heads $i$ give independent draws, at most $K$ of them (Corollary 4.3).\
+# > **Claim.** $\tilde\mu(x) + \epsilon^b_i(x)$ is a draw from the NTK-GP posterior, jointly over $x$. Different heads
+# > $i$ give independent draws, at most $K$ of them (Corollary 4.3).\
 # > **Picture.** Functions drawn by a network look like exact draws: they meet at the data and fan out between.\
-# > **Verdict.** Mean and covariance of the samples are off by S1 0.028, with 0.25 allowed; with the errors of standard
-# > RND by 0.43. Heads are drawn without replacement: the paper's draw repeats them.
+# > **Verdict.** The mean and covariance of the samples are off by S1 0.028, with 0.25 allowed; with the errors of
+# > standard RND they are off by 0.43. Heads are drawn without replacement, because the paper's draw repeats them.
 #
-# Notebook 03 gave random network distillation a target with which its errors have the covariance of a Bayesian
-# posterior. This one puts that to use. A posterior is a law of whole functions, and many users want functions and not
-# error bars: to try one out and act on it (Thompson sampling), or to push it through whatever comes next. Corollary 4.3
-# of the paper says how to get them from Bayesian RND: take an estimate of the posterior's mean, and add the error of
-# one head. Two statements are checked here:
+# Notebook 03 gave random network distillation (RND) a target with which its errors have the covariance of a Bayesian
+# posterior. This notebook puts that to use. A posterior is a law of whole functions, and many users want functions
+# rather than error bars: to act on one of them (Thompson sampling), or to pass it on to a later computation. Corollary
+# 4.3 of the paper says how to get functions from Bayesian RND: estimate the posterior's mean, and add the error of one
+# head. Two statements are checked here:
 #
 # | id | statement | in the paper |
 # |---|---|---|
@@ -34,23 +34,23 @@
 #
 # ## Why it is true
 #
-# Take the tangent kernel $\Theta$ (notebook 01 introduces it, with $\kappa$) as the covariance of a Gaussian process,
-# and condition it on labels $\mathcal{Y}$ at the training inputs $\mathcal{X}$. The posterior at $x$ has
+# Take the tangent kernel $\Theta$ (introduced in notebook 01) as the prior covariance of a Gaussian process, and
+# condition it on labels $\mathcal{Y}$ at the training inputs $\mathcal{X}$. The posterior at $x$ has
 #
 # $$\mu^b(x) = \Theta_{x\mathcal{X}}\Theta_{\mathcal{X}\mathcal{X}}^{-1}\mathcal{Y}, \qquad
 # \Sigma^b_{xx'} = \Theta_{xx'} - \Theta_{x\mathcal{X}}\Theta_{\mathcal{X}\mathcal{X}}^{-1}\Theta_{\mathcal{X}x'}.$$
 #
-# The labels are in the mean and nowhere else. A draw is the mean plus a draw from $\mathcal{GP}(0, \Sigma^b)$, and the
-# second term can be made without having seen a label. Theorem 4.2 says that the converged error of Bayesian RND,
-# $\epsilon^b_i(x) = u_i(x) - \tilde g_i(x)$, is just that. So with some estimate $\tilde\mu \approx \mu^b$,
+# The labels appear only in the mean. A draw is the mean plus a draw from $\mathcal{GP}(0, \Sigma^b)$, and the second
+# term needs no labels. Theorem 4.2 says that the converged error of Bayesian RND,
+# $\epsilon^b_i(x) = u_i(x) - \tilde g_i(x)$, is such a draw. So with some estimate $\tilde\mu \approx \mu^b$,
 #
 # $$\tilde\mu_i(x) = \tilde\mu(x) + \epsilon^b_i(x) \tag{1}$$
 #
-# is a draw from the posterior: a function that can be evaluated anywhere, and not a number a point. The heads
-# $i = 1, \dots, K$ of one body are independent in the limit of width (Proposition 3.3), and so are the functions.
+# is a draw from the posterior: a function that can be evaluated anywhere. The heads $i = 1, \dots, K$ of one body are
+# independent in the limit of width (Proposition 3.3), and so are the functions.
 #
-# The mean is easy to have. It is what a network converges to that is trained on $\mathcal{Y}$ from the initial function
-# zero, which one gets by subtracting the initial function for good: one training of one network.
+# The mean is easy to get. A network that starts from the zero function and is trained on $\mathcal{Y}$ converges to it.
+# To start from zero, subtract the initial function for good. This takes one training of one network.
 
 # %% tags=["parameters"]
 width: int = 2048  # units in each hidden layer, n, of the predictors
@@ -107,16 +107,16 @@ ledger = Ledger()
 mean = BayesianRND(replace(net, width=mean_width), heads=1, seed=seed, solver=flow).fit(X, y).predict
 
 # %% [markdown]
-# `mean` is the library's own estimate, from one network that is wider than the predictors. The corollary asks for
-# some estimate and leaves open which. At the predictors' width it would do too, but what it gets wrong would be in
-# every sample: see the limits below.
+# `mean` is the library's own estimate, from one network that is wider than the predictors. The corollary does not say
+# which estimate to take. One network of the predictors' width would do too, but its error would be in every sample (see
+# "Limits").
 #
 # ## What the samples look like
 #
-# First the picture. The data are the paper's toy problem, $y = x_1 + x_2 + x_3 - 2\,x_1x_2x_3$ at ten points drawn from
-# $\mathcal{N}(0, I_3)$. To draw functions of three inputs over one, walk in straight lines from a training point to a
-# test point, on to the next training point, and so forth, and plot over the distance walked. `fit` trains one body with
-# $K$ heads on $\mathcal{X}$, and `sample_y` returns mean plus error for as many heads as it is asked for:
+# The data are the paper's toy problem, $y = x_1 + x_2 + x_3 - 2\,x_1x_2x_3$ at ten points drawn from
+# $\mathcal{N}(0, I_3)$. To plot functions of three inputs, walk in straight lines from a training point to a test
+# point, on to the next training point, and so on. `fit` trains one body with $K$ heads on $\mathcal{X}$. `sample_y`
+# returns mean plus error for as many heads as you ask for:
 
 # %%
 bayesian = BayesianRND(net, heads=many_heads, seed=seed, solver=flow, mean=mean).fit(X)
@@ -145,19 +145,20 @@ fig_functions = figures.functions_on_walk(
     law,
     known,
     {"exact posterior": draws_of(law), "Bayesian RND": samples_of(bayesian), "control: standard RND": standard},
+    "Corollary 4.3: mean plus error is a function drawn from the posterior",
 )
 figures.save(fig_functions, "fig_functions")
 
 # %% [markdown]
-# Above are the functions, below what is left of them after taking the posterior's mean away. All pass through the data,
-# since errors vanish on $\mathcal{X}$. Between the data, those of Bayesian RND fill the band of the posterior like
-# exact draws, and are as smooth; mean and standard deviation, as `predict` gives them from $K$ errors, are near those
-# of the posterior. Standard RND errors added to the same mean are as smooth, but do not fill the band at most places.
-# They serve as the negative control of S1.
+# Functions along the walk in label units, above as they are, below after subtracting the posterior's mean; the band is
+# two standard deviations of the posterior. All functions pass through the data, since errors vanish on $\mathcal{X}$.
+# Between the data, those of Bayesian RND fill the band like exact draws and are as smooth. The mean and standard
+# deviation that `predict` gives, the latter from $K$ errors, are close to the posterior's. Standard RND errors added to
+# the same mean are as smooth, but at most places they do not fill the band. They are the negative control of S1.
 #
-# What functions are good for, and error bars are not, is any question about several points at once. How large is the
-# function at its largest on this walk? Every sample answers it, and the answers have a law of their own. Error bars
-# alone do not tell how the values at neighbouring places go together, so drawing at each place for itself goes wrong:
+# Functions answer questions about several points at once, and error bars do not. How large is the function at its
+# largest on this walk? Every sample has an answer, and the answers have a law of their own. Error bars do not say how
+# the values at neighbouring places depend on each other. Drawing at each place independently gives a wrong answer:
 
 # %% tags=["beside"]
 drawn = exact_draws(law, 4000, seed)
@@ -177,27 +178,26 @@ print(aligned(["largest value on the walk", "samples", "mean", "sd"], rows))
 # ## S1: one sample is a draw from the posterior
 #
 # The claim is about all $x$ jointly, so the samples are compared with the posterior at $p$ test points at once. The
-# unit of replication is a body with a seed of its own, so here every body has one head, and `sample_y` is asked for
-# all of them. What is common to all is the estimate of the mean. Its error is not averaged out by more bodies, and
-# should not be: it is in the samples, and counts against them.
+# unit of replication is a body with its own seed. So here every body has one head, and all heads are sampled. All
+# samples share one estimate of the mean. Its error does not average out over bodies, and counts against the samples.
 #
-# Two statistics are judged. The first is that of notebook 01, $\sqrt{(|m|^2 + \tfrac12\|S - I\|_F^2)/p}$ with $m$ and
-# $S$ the mean and covariance of the samples in coordinates in which the posterior is $\mathcal{N}(0, I)$; its 95 %
-# upper end must stay below $0.25$, a quarter of a standard deviation in every direction or 35 % of the variances.
+# Two statistics are judged. The first is that of notebook 01, $\sqrt{(|m|^2 + \tfrac12\|S - I\|_F^2)/p}$. Here $m$ and
+# $S$ are the mean and covariance of the samples, whitened so that the posterior is $\mathcal{N}(0, I)$. The upper end
+# of its 95 % interval must stay below $0.25$: a quarter of a standard deviation in every direction, or 35 % of the
+# variances.
 #
-# It knows two moments. The second, the energy distance, is zero for equal laws only:
+# The first statistic sees two moments only. The second, the energy distance, is zero only for equal laws:
 #
 # $$D^2 = 2\,\mathbb{E}|z - w| - \mathbb{E}|z - z'| - \mathbb{E}|w - w'|,$$
 #
-# with $z, z'$ two samples and $w, w'$ two draws from the posterior, in the same coordinates. For $w$ the means are
-# known in closed form, which amounts to infinitely many exact draws, so only the networks leave anything open. As
-# no finite width is exactly at its limit, the question is not whether $D = 0$ but how large it may be. $D$ is a metric.
-# If $D$ is at most half the distance between the posterior and the law of standard RND errors, the samples are nearer
-# to the former than to the latter. This is the margin.
+# with two samples $z, z'$ and two draws $w, w'$ from the posterior, in the same coordinates. The means over $w$ are
+# known in closed form, so only the networks add sampling noise. No finite width is exactly at its limit, so the
+# question is not whether $D = 0$ but how large it may be. $D$ is a metric. If it is at most half the distance between
+# the posterior and the law of standard RND errors, the samples are nearer to the posterior. That is the margin.
 #
-# There is room on either side. For exact draws, as many as there are networks, the two values were found by simulation
-# to be 0.03 and 0.08 with standard deviations of 0.01 and 0.02; for exact draws from the law of standard RND errors,
-# 0.43 and 1.03 with 0.003 and 0.01.
+# Both checks have room. In simulations with as many exact draws as networks here, the two statistics were 0.03 and
+# 0.08, with standard deviations of 0.01 and 0.02. For exact draws from the law of standard RND errors they were 0.43
+# and 1.03, with 0.003 and 0.01.
 
 # %%
 posterior = laws.posterior(net, X, y, points, full_cov=True)
@@ -212,11 +212,11 @@ _ = ledger.record("S1-energy", *(energy(of, posterior.mean, posterior.cov, wrong
 ledger
 
 # %% [markdown]
-# The samples come out where exact draws would, by both statistics, and standard RND errors where exact draws from their
-# own law would. The figure shows the same twice more. On the left are the squared distances of the samples from the
-# mean in those coordinates, which the posterior makes $\chi^2_p$. On the right is a test that needs no law but only
-# draws from it: as many exact draws as networks, $D^2$ between the two groups, and the same after exchanging members of
-# the groups at random, which is how it would come out if both groups had one law.
+# By both statistics the samples are where exact draws would be, and the control is where exact draws from its own law
+# would be. The next figure looks at the same samples in two more ways. The first is the squared whitened distance of
+# each sample from the mean, which is $\chi^2_p$ under the posterior. The second is a two-sample test against as many
+# exact draws as there are networks. It computes $D^2$ between the two groups, and again after exchanging members at
+# random, which shows $D^2$ for equal laws.
 
 # %% tags=["beside"]
 exact = exact_draws(posterior, networks, seed)
@@ -236,38 +236,40 @@ fig_s1 = figures.distances_from_law(
     n_points,
     tests["Bayesian RND"].null_distribution,
     {label: test.statistic for label, test in tests.items()},
+    "Corollary 4.3: samples of Bayesian RND have the law of the posterior",
 )
 figures.save(fig_s1, "fig_s1")
 
 # %% [markdown]
-# The permutation test asks another question than the margin: can this many networks tell the two laws apart at all? Its
-# null hypothesis is false at every finite width, so that with enough networks it is always rejected; it is shown here
-# for its scale, and no verdict depends on it.
+# Left, densities of the squared whitened distance: Bayesian RND and exact draws follow the law, and the control does
+# not. Right, the two-sample statistic $D^2$, in whitened units, on its distribution for equal laws. Bayesian RND is
+# within it, and the control far outside. No verdict depends on this test. Its null hypothesis is false at every finite
+# width, so with enough networks it would always reject.
 
 # %% [markdown]
 # ## S2: the samples are independent, and there are $K$ of them
 #
-# Now one body with $K$ heads, and many such bodies to see how the heads of one hang together. For $K$ independent heads
-# any two samples of one fit are independent.
+# Now one body has $K$ heads, and many such bodies show how the heads of one body depend on each other. If the $K$ heads
+# are independent, any two samples of one fit are independent.
 #
 # **As printed, this fails.** Corollary 4.3 draws $i \sim \mathcal{U}[1, K]$ for every sample. Two draws hit the same
-# head with probability $1/K$, and the two samples are then one and the same function. Their correlation is $1/K$ at
-# every $x$. Samples drawn like this are draws from the posterior, but not independent ones: the mean of $S$ of them has
+# head with probability $1/K$, and then the two samples are one and the same function. So their correlation is $1/K$ at
+# every $x$. Each sample is a draw from the posterior, but the samples are not independent. The mean of $S$ of them has
 # the variance of a mean of
 #
 # $$\frac{S}{1 + (S - 1)/K} \le K$$
 #
-# independent ones, which is about $K/2$ for $S = K$; and of $S = K$ samples $K(1 - 1/K)^K \approx K/e$ repeat another.
-# The corollary's "at most $K$" is right if one draws *without replacement*, which is what `sample_y` does. The $K$
-# samples are then all the heads in random order.
+# independent ones, which is about $K/2$ for $S = K$. And about $K(1 - 1/K)^K \approx K/e$ of $S = K$ samples repeat
+# another one. The corollary's "at most $K$" is right for drawing *without replacement*, which is what `sample_y` does.
+# The $K$ samples are then all the heads in random order.
 #
-# Independence is measured by the distance correlation, which is zero for independent samples only, whereas a
-# correlation may be zero for others. For the mixture "the same with probability $1/K$, independent otherwise" it is
-# $1/K$ exactly, as the joint characteristic function less the product of its margins is $1/K$ times what it is for two
-# equal samples. So its multiple of $1/K$ is judged, averaged over all pairs of samples, and the margin is a half:
-# nearer to independence than to drawing with replacement. The unit is a body. At this number of
-# bodies the value is an upper end above zero even for exactly independent samples: by simulation 0.11, with a standard
-# deviation of 0.04. Drawn with replacement, they come out at 1.06 with 0.04.
+# Independence is measured by the distance correlation, which is zero only for independent samples. (An ordinary
+# correlation can be zero for dependent ones.) For the mixture "equal with probability $1/K$, independent otherwise" it
+# is exactly $1/K$, because the joint characteristic function minus the product of its margins is $1/K$ times that of
+# two equal samples. The statistic is the distance correlation in multiples of $1/K$, averaged over all pairs of
+# samples. The margin is a half: nearer to independence than to drawing with replacement. The unit is a body. With this
+# number of bodies, exactly independent samples have an upper end of 0.11 in simulations, with a standard deviation of
+# 0.04. Drawing with replacement gives 1.06, with 0.04.
 
 # %%
 errors = BayesianRND(net, heads=heads, bodies=bodies, seed=seed, solver=flow).fit(X).errors(points)
@@ -281,21 +283,28 @@ _ = ledger.record("S2-draws", repeats(drawn), repeats(printed))
 ledger
 
 # %% [markdown]
-# Different heads pass, and drawing with replacement is rejected, at the closed form. One dot in the figure is one fit,
-# with two of its samples at one test point. With replacement, one fit in $K$ lies on the diagonal.
+# Different heads pass. Drawing with replacement is rejected, at the value of the closed form. The table has the
+# ordinary correlation of two samples of one fit, averaged over test points:
 
 # %% tags=["beside"]
-two = {"without replacement": errors[:, :2], "with replacement, as printed": replaced[:, :2]}
+two = {"without replacement": errors[:, :2], "control: with replacement, as printed": replaced[:, :2]}
 two = {label: at / np.sqrt(posterior.var) for label, at in two.items()}
 rows = [[label, f"{np.mean(at[:, 0] * at[:, 1]).round(2) + 0.0:.2g}"] for label, at in two.items()]
 print(aligned(["two samples of a fit", "correlation"], [*rows, ["with replacement, closed form", f"{1 / heads:.2g}"]]))
 
 # %% tags=["figure"]
-fig_s2 = figures.pairs({label: at[:, :, 0] for label, at in two.items()})
+fig_s2 = figures.pairs(
+    {label: at[:, :, 0] for label, at in two.items()},
+    "sample",
+    "Corollary 4.3, without replacement: two samples of one fit are independent",
+)
 figures.save(fig_s2, "fig_s2")
 
 # %% [markdown]
-# A user has one fit and asks it for samples. Here are as many as it has heads, and one more:
+# One dot per fit: two of its samples at one test point, in the posterior's standard deviations. With replacement, one
+# fit in $K$ lies on the diagonal.
+#
+# A user has one fit and asks it for samples. Here are as many as it has heads, and then one more:
 
 # %% tags=["beside"]
 print(f"repeats among {many_heads} samples, without replacement: {repeats(drawn).value:.0f}")
@@ -308,35 +317,44 @@ except ValueError as refusal:
 # %% [markdown]
 # ## With observation noise
 #
-# The paper leaves noise to a footnote: $\Theta_{\mathcal{X}\mathcal{X}} + \sigma_n^2 I$ in place of
-# $\Theta_{\mathcal{X}\mathcal{X}}$. In training, targets are jittered and parameters are drawn back to their start
-# (notebook 03 checks the covariance). Samples then no longer pass through the labels:
+# The paper treats noise in a footnote: $\Theta_{\mathcal{X}\mathcal{X}} + \sigma_n^2 I$ takes the place of
+# $\Theta_{\mathcal{X}\mathcal{X}}$. In training, the targets are jittered and the parameters are pulled back to their
+# start (B5 in notebook 03).
 
 # %% tags=["figure"]
 law = laws.posterior(net, X, y, walk, noise_std=noise_std, full_cov=True)
 noisy = BayesianRND(net, heads=many_heads, noise_std=noise_std, seed=seed, solver=flow).fit(X, y)
 fig_noise = figures.functions_on_walk(
-    distance, law, known, {"exact noisy posterior": draws_of(law), "Bayesian RND": samples_of(noisy)}
+    distance,
+    law,
+    known,
+    {"exact noisy posterior": draws_of(law), "Bayesian RND": samples_of(noisy)},
+    "With observation noise, mean plus error is a function drawn from the noisy posterior",
 )
 figures.save(fig_noise, "fig_noise")
 
 # %% [markdown]
+# As in the first figure, in label units, with observation noise. The samples no longer pass through the labels. They
+# fill the band of the noisy posterior as exact draws do.
+#
 # ## What samples cost
 #
-# The Gaussian process can be sampled without any network: joint samples at $T$ points take a factor of their covariance
-# and so $O(T^3)$ operations. Trained networks are evaluated in $O(T)$. With ten labels, networks of width 1024 and two
-# cores, the two take equally long at some 3000 points; at 10,000, Bayesian RND takes a ninth of the time, and its
-# samples have 0.96 of the exact variance. But with more labels networks train for longer, and at 1000 points the
+# A Gaussian process can be sampled without any network. Joint samples at $T$ points need a factor of their covariance,
+# which takes $O(T^3)$ operations. Trained networks are evaluated in $O(T)$. With ten labels, networks of width 1024 and
+# two cores, the two take equally long at about 3000 points. At 10,000 points Bayesian RND takes a ninth of the time,
+# and its samples have 0.96 of the exact variance. But with more labels, networks train for longer. At 1000 points the
 # Gaussian process is cheaper at every $N$ from 10 to 10,000 (`make bench SECTIONS=sampling`).
 #
 # ## Limits
 #
 # **Not before convergence.** Half the squared error of *standard* RND equals the variance of an ensemble at every
-# training time (notebook 01). Here nothing of the kind holds: at time $t$ the error has the covariance
-# $\Theta_{xx'} - \Theta_{x\mathcal{X}}\Theta_{\mathcal{X}\mathcal{X}}^{-1}
-# (I - e^{-2t\,\Theta_{\mathcal{X}\mathcal{X}}})\,\Theta_{\mathcal{X}x'}$,
-# which is no posterior on these data, but too wide wherever a slow direction matters. The law says by how much. At ten
-# training points all is over soon; more of them, or closer ones, make slower directions.
+# training time (notebook 01). Nothing similar holds here. At time $t$ the error has the covariance
+#
+# $$\Theta_{xx'} - \Theta_{x\mathcal{X}}\Theta_{\mathcal{X}\mathcal{X}}^{-1}
+# (I - e^{-2t\,\Theta_{\mathcal{X}\mathcal{X}}})\,\Theta_{\mathcal{X}x'}.$$
+#
+# That is not a posterior on these data, and it is too wide wherever a slow direction matters. The law says by how much.
+# Ten training points converge soon; more points, or closer ones, have slower directions.
 
 # %% tags=["beside"]
 rows = [
@@ -345,10 +363,10 @@ rows = [
 print(aligned(["training time t", "variance over the posterior's, mean over test points"], rows))
 
 # %% [markdown]
-# **Not more samples than heads, and not too many heads.** More heads on one body make more samples, but the heads share
-# its hidden weights. With the one direction $\psi$ a body that the paper's footnote suggests, they pull at them
-# together, and the errors come out too small. What counts is the number of equations against that of hidden
-# parameters, $NK/P$; notebook 03 measures it, and the library warns. Here are as many heads in each row, on fewer and
+# **Not more samples than heads, and not too many heads.** More heads on one body give more samples, but they share its
+# hidden weights. With one direction $\psi$ per body, as the paper's footnote suggests, they all pull these weights the
+# same way, and the errors come out too small. What counts is the number of equations per hidden parameter, $NK/P$.
+# Notebook 03 measures the effect, and the library warns of it. Each row has the same number of heads, on fewer and
 # fewer narrow bodies:
 
 # %% tags=["beside"]
@@ -361,9 +379,9 @@ for K in crowd:
 print(aligned(["heads K of a body", "N K / P", "mean squared error over the posterior's variance"], rows))
 
 # %% [markdown]
-# **One mean for all.** Errors come from networks that are independent of each other, but (1) adds the same estimate
-# $\tilde\mu$ to all of them. What that gets wrong at a finite width is a common shift of all samples. In standard
-# deviations of the posterior, root mean square over all directions at the test points and over a few such networks:
+# **One mean for all.** The errors come from independent networks, but (1) adds the same estimate $\tilde\mu$ to all of
+# them. Its error at a finite width is a common shift of all samples. The table has this shift in standard deviations of
+# the posterior, as a root mean square over all directions at the test points and over several such networks:
 
 # %% tags=["beside"]
 rows = []
@@ -375,8 +393,8 @@ for n in sorted({narrow, width, mean_width}):
 print(aligned(["width of the mean network", "shift"], rows))
 
 # %% [markdown]
-# One data set, one pair of scales, one architecture; all are parameters. And the posterior is that of a Gaussian
-# process with the fixed kernel $\Theta$: what a finite network learns beyond it is no part of it.
+# This is one data set, one pair of scales and one architecture; all are parameters. And the posterior is that of a
+# Gaussian process with the fixed kernel $\Theta$. What a finite network learns beyond it is not part of it.
 #
 # ## Ledger
 

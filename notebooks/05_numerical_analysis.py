@@ -15,40 +15,39 @@
 # %% [markdown]
 # # Numerical analysis: RND against ensembles as the width grows
 #
-# > **Claim.** The mean squared difference of ensemble variance and RND error falls with the width to what $K$ heads
-# > leave, $4\Sigma(x, x)^2/K$, for the standard and the Bayesian pair (Figs. 1 and 2).\
-# > **Picture.** With 16 heads per body both curves fall to the Monte-Carlo floor; with 512 heads on one body the
+# > **Claim.** As the width grows, the mean squared difference of ensemble variance and RND error falls to what $K$
+# > heads leave, $4\Sigma(x, x)^2/K$, for the standard and the Bayesian pair (Figs. 1 and 2).\
+# > **Picture.** With 16 heads per body both curves fall to the Monte-Carlo floor. With 512 heads on one body the
 # > Bayesian pair stays above it.\
-# > **Verdict.** At the largest width the difference is N1 1.4 times the floor (standard pair) and N2 1.2 times
-# > (Bayesian pair); mixed pairs stay at 2200 and 100 times.
+# > **Verdict.** At the largest width the difference is N1 1.4 times the floor (standard pair) and N2 1.2 times the
+# > floor (Bayesian pair); mixed pairs stay at 2200 and 100 times.
 #
-# The paper closes with one experiment (its section "Numerical Analysis" and the appendix "Additional Experimental
-# Details"). Networks of growing width $n$ are trained on $N = 10$ points, and at $5000$ test points two numbers are
-# compared:
+# The paper closes with one experiment (Section 5 and Appendix C). Networks of growing width $n$ are trained on $N = 10$
+# points. At $5000$ test points two numbers are compared:
 #
 # * the variance $\bar\sigma_f^2(x)$ of an ensemble of $K + 1$ networks, each trained on the labels, and
 # * the error $\tfrac12\bar\epsilon^2(x) = \tfrac1{2K}\sum_i \bigl(u_i(x) - g_i(x)\bigr)^2$ of RND with $K$ heads, which
 #   never saw a label.
 #
-# By Theorem 3.4 the two have one law in the limit $n \to \infty$, so their difference should shrink to what the finite
+# By Theorem 3.4 the two have one law in the limit $n \to \infty$. So their difference should shrink to what the finite
 # $K$ leaves. The same is claimed for the Bayesian pair: an ensemble of draws from the NTK-GP posterior, and RND with
 # the engineered target of Proposition 4.1, whose squared error needs no half.
 #
-# ## What the paper leaves open, and what is chosen here
+# ## What the paper does not say, and what is chosen here
 #
-# The paper does not give $\sigma_w$, $\sigma_b$, the widths, the number of training steps, or whether the loss is a
-# sum or a mean; "two-layer" is read as $L = 2$, one hidden layer. The toy target is printed with components counted
-# from 0 in the sum and from 1 in the product; with three inputs that can only mean
-# $y = x_1 + x_2 + x_3 - 2\,x_1x_2x_3$. Every choice is a parameter in the next cell, and all below follows from it.
+# The paper does not give $\sigma_w$, $\sigma_b$, the widths or the number of training steps, nor say whether the loss
+# is a sum or a mean. "Two-layer" is read as $L = 2$, one hidden layer. The printed toy target counts components from 0
+# in the sum and from 1 in the product; with three inputs it can only mean $y = x_1 + x_2 + x_3 - 2\,x_1x_2x_3$. Every
+# choice is a parameter in the next cell.
 #
-# Two things are done differently. The ensemble has $K + 1 = 513$ members, as the theorem has it, where the appendix
-# says 512. And the networks are trained to $t = \infty$ by gradient flow instead of by gradient descent at a rate of
-# $0.1$: the last section shows what that rate does, and in which form it is stable.
+# Two things are done differently. The ensemble has $K + 1 = 513$ members, as in the theorem, where the appendix says
+# 512. And training is gradient flow to $t = \infty$, where the appendix has gradient descent at a rate of $0.1$. The
+# last section shows what that rate does, and when it is stable.
 
 # %% tags=["parameters"]
 widths: list[int] = [32, 64, 256, 1024, 4096]  # units in the hidden layers, n
 heads: int = 512  # heads of RND, K; ensembles have K + 1 members
-few: int = 16  # heads a body where they are spread over several bodies
+few: int = 16  # heads per body where they are spread over several bodies
 seeds: list[int] = [0, 1, 2, 3]  # one independent experiment each
 side_seeds: int = 3  # how many of the seeds also run one body with all the heads
 data_seed: int = 2  # seed of the training and test points
@@ -88,7 +87,7 @@ from rndlib.cores import parallel
 from rndlib.evidence import statistics
 from rndlib.evidence.ledger import Ledger
 
-warnings.simplefilter("ignore", HeadsWarning)  # 512 heads on a narrow body are what this notebook looks at
+warnings.simplefilter("ignore", HeadsWarning)  # this notebook is about 512 heads on a narrow body
 
 data = datasets.toy(data_seed, n_train=n_train, n_test=n_test)
 net = MLP(3, depth=depth, activation=activation, sigma_w=sigma_w, sigma_b=sigma_b)
@@ -98,23 +97,22 @@ ledger = Ledger()
 # %% [markdown]
 # ## The experiment
 #
-# `measure` trains one estimator for every width and seed and returns its variance estimate at the test points: all
-# $T$ for the first seed, as in the paper, and those that all seeds share for the intervals over seeds. The
-# unit of replication is a seed, with networks of its own throughout; heads of one body and points of one function are
-# dependent, and no interval below counts them.
+# `measure` trains one estimator for every width and seed, and returns its variance estimate at the test points. The
+# first seed has all $T$ points, as in the paper. The points that all seeds share give the intervals over seeds. The
+# unit of replication is a seed, with its own networks. Heads of one body and points of one function are dependent, and
+# no interval counts them.
 #
-# RND comes in two forms. One body with $K = 512$ heads is the paper's. But the theorems fix $K$ and let $n$ grow; of
-# 512 heads on 32 hidden units they say nothing. So the same number of heads is also spread over bodies of 16, and it
-# is this form, in which $K/n$ is small from moderate widths on, that the verdicts judge. What the crowded form does
-# is shown beside it.
+# RND comes in two forms. The paper's form is one body with $K = 512$ heads. But the theorems fix $K$ and let $n$ grow;
+# they say nothing about 512 heads on 32 hidden units. So the second form spreads the same heads over bodies of 16 heads
+# each, and $K/n$ is small from moderate widths on. The verdicts judge this second form; the first is shown beside it.
 #
-# Functions are evaluated in single precision, which moves them by a few parts in a million, and the solver is allowed
-# a relative error of 2 %, of which it uses a fraction: held against solutions twenty times as accurate, variances moved
-# by 1.0 % at most, root mean square over test points, at any of these widths. The Monte-Carlo noise of a variance from
-# 512 heads is $\sqrt{2/512} = 6\,\%$. One narrow body with 512 heads bends so strongly on its way that the same
-# accuracy would cost more than all the rest, while its departure from the law is far larger. There 20 % is allowed.
-# From $n = 256$ on that moved variances by 2.5 % at most, on average over test points; at 64 by up to 5 %; at 32 by 1
-# to 18 % from seed to seed, and single points of it by as much as they are.
+# Functions are evaluated in single precision, which moves them by a few parts in a million. The solver may make a
+# relative error of 2 %, and makes much less: compared with solutions twenty times as accurate, the variances differed
+# by at most 1.0 % (root mean square over test points) at any of these widths. The Monte-Carlo noise of a variance from
+# 512 heads is larger, $\sqrt{2/512} = 6\,\%$. A narrow body with 512 heads is expensive to solve to that accuracy, and
+# its departure from the law is far larger. There the solver may err by 20 %. Averaged over test points, this moved the
+# variances by at most 2.5 % from $n = 256$ on, by up to 5 % at 64, and by 1 to 18 % at 32, depending on the seed; at
+# single points of width 32 by as much as they are.
 
 
 # %%
@@ -126,8 +124,8 @@ def measure(estimator, solver=flow, widths=widths, seeds=seeds, X_test=data.X_te
         model = estimator(replace(net, width=width), seed=seed, solver=solver, dtype="float32")
         return model.fit(data.X, data.y).variance(X_test if seed == seeds[0] else X_test[:n_common])
 
-    # The widest first: what is left for the end is short, and no core waits long for another. Nor do two cores begin
-    # with one width, as one of them would wait for the other to compile it.
+    # The widest first, so that no core waits long at the end. Two cores do not begin with the same width, or one would
+    # wait for the other to compile it.
     runs = [(width, seed) for seed in seeds for width in sorted(widths, reverse=True)]
     found = dict(zip(runs, parallel(one, runs), strict=True))
     common = np.array([[found[width, seed][:n_common] for seed in seeds] for width in widths])
@@ -155,11 +153,11 @@ measured |= {
 # %% [markdown]
 # ## The laws, and the floor
 #
-# `laws.ensemble` gives the variance $\Sigma(x, x)$ of Theorem 2.1 and `laws.posterior` that of the NTK-GP posterior,
-# exactly. Two independent estimates of $\Sigma$ with $K$ degrees of freedom each differ even if every network obeys
-# the law: by $4\,\Sigma(x, x)^2/K$ in the mean square. Averaged over the test points this is the floor below which no
-# width can bring the difference. As the test points share their networks, one experiment scatters widely around it:
-# the band holds nine tenths of the experiments that would be seen if the laws were exact.
+# `laws.ensemble` gives the exact variance $\Sigma(x, x)$ of Theorem 2.1, and `laws.posterior` that of the NTK-GP
+# posterior. Two independent estimates of $\Sigma$ with $K$ degrees of freedom each differ even if every network obeys
+# the law. Their mean squared difference is $4\,\Sigma(x, x)^2/K$. Its average over the test points is the floor: no
+# width can bring the expected difference below it. The test points share their networks, so one experiment scatters
+# widely around the floor. The band holds nine tenths of the experiments that one would see if the laws were exact.
 
 # %%
 common = data.X_test[:n_common]
@@ -180,10 +178,6 @@ together = {pair: draw(cov, rnd_seeds=len(seeds), ensemble_seeds=len(seeds)) for
 
 # %% [markdown]
 # ## Fig. 1: the mean squared difference falls with width
-#
-# Circles are 512 heads spread over bodies, squares the paper's single body; bars are 95 % intervals over the seeds.
-# The dotted line is the negative control, each RND against the *other* pair's ensemble: a difference between two
-# laws, which no width removes.
 
 
 # %%
@@ -194,27 +188,33 @@ def differences(rnd, ensemble):
 
 
 # %% tags=["figure"]
-def panel(title, pair, rnd, ensemble, other):
+def panel(pair, rnd, ensemble, other):
     """What Fig. 1 shows of one pair."""
-    return figures.Widths(
-        title,
+    return (
         {
             f"{heads // few} bodies, {few} heads each": statistics.over_seeds(differences(rnd, ensemble)),
             f"one body, {heads} heads": statistics.over_seeds(differences(f"crowded {rnd}", ensemble)),
+            "control: RND against the other ensemble": (differences(rnd, other).mean(axis=0),) * 3,
         },
         (floors[pair], *(floors[pair] * np.quantile(single[pair], [0.05, 0.95]))),
-        {"control: RND against the other ensemble": differences(rnd, other).mean(axis=0)},
     )
 
 
 fig1 = figures.discrepancy_against_width(
     widths,
-    [
-        panel("ensemble and RND", "standard", "rnd", "ensemble", "bayesian ensemble"),
-        panel("Bayesian ensemble and Bayesian RND", "bayesian", "bayesian rnd", "bayesian ensemble", "ensemble"),
-    ],
+    {
+        "RND and ensemble": panel("standard", "rnd", "ensemble", "bayesian ensemble"),
+        "both Bayesian": panel("bayesian", "bayesian rnd", "bayesian ensemble", "ensemble"),
+    },
+    r"RND errors tend to ensemble variances as $n \to \infty$, down to the noise of the estimates",
 )
 figures.save(fig1, "fig1")
+
+# %% [markdown]
+# Mean squared difference over the test points, in label units to the fourth power, against the width, with 95 %
+# intervals over seeds. With 16 heads per body both pairs reach the floor. With the paper's 512 heads on one body, the
+# standard pair reaches it too, and the Bayesian pair does not. The negative control compares each RND with the ensemble
+# of the *other* pair. That is a difference between two laws, which no width removes.
 
 # %% tags=["beside"]
 pairs = {"standard": ("ensemble", "rnd"), "bayesian": ("bayesian ensemble", "bayesian rnd")}
@@ -225,9 +225,9 @@ for i, width in enumerate(widths):
     print(f"{width:>5}", *(f"{f'{gap[:n_common].mean():.1g} ({gap.mean():.1g})':>20}" for gap in gaps))
 
 # %% [markdown]
-# **Verdicts N1 and N2.** Two numbers are judged for each pair. The slope of the log difference on the log width, one
-# fit a seed, must be below $-1/4$ with its whole interval. And at the largest width the difference, over all pairs of
-# seeds, must be within three times the noise, which is nine times the floor.
+# **Verdicts N1 and N2.** Two numbers are judged for each pair. First, each seed gives a slope of the log difference on
+# the log width; the whole interval of the slope must be below $-1/4$. Second, at the largest width the difference, over
+# all pairs of seeds, must be within three times the Monte-Carlo noise. Squared, that is nine times the floor.
 
 
 # %%
@@ -250,12 +250,9 @@ ledger
 
 # %% [markdown]
 # ## Fig. 2: the two numbers agree point by point
-#
-# Each dot is a test point of the first seed. With growing width the cloud closes on the diagonal: the correlation
-# and the slope (of the line through the origin nearest to the dots) tend to 1.
 
 # %% tags=["figure"]
-fig2a = figures.scatter_by_width(widths, first["ensemble"], first["rnd"], "(a) RND and ensemble")
+fig2a = figures.scatter_by_width(widths, first["ensemble"], first["rnd"], "(a) RND error on ensemble variance")
 figures.save(fig2a, "fig2a")
 
 # %% tags=["figure"]
@@ -263,13 +260,18 @@ fig2b = figures.scatter_by_width(
     widths,
     first["bayesian ensemble"],
     first["bayesian rnd"],
-    "(b) Bayesian RND and Bayesian ensemble",
+    "(b) Bayesian RND error on Bayesian ensemble variance",
 )
 figures.save(fig2b, "fig2b")
 
 # %% [markdown]
-# **Verdict N3.** At the largest width, over the seeds: the worse of the two pairs counts, and for the control (every
-# error doubled, as if the half were missing) the better.
+# One dot per test point of the first seed: RND error against ensemble variance, both in label units squared. As the
+# width grows, the cloud closes on the diagonal. The correlation tends to 1, and so does the slope of the line through
+# the origin nearest to the dots.
+
+# %% [markdown]
+# **Verdict N3.** The correlation and the slope at the largest width, over seeds. The worse of the two pairs counts. The
+# control doubles every RND error, as if the half were missing; its better pair counts.
 
 # %%
 both = [("ensemble", "rnd"), ("bayesian ensemble", "bayesian rnd")]
@@ -280,8 +282,8 @@ _ = ledger.record("N3", max(agreements, key=lambda f: f.value), min(doubled, key
 # %% [markdown]
 # ## Where it stops: many heads on one body
 #
-# The paper's own configuration, 512 heads on one body, does not do as well, and for the Bayesian pair it does not
-# follow the claim at these widths. The table has each estimate over its law, averaged over test points and seeds.
+# The paper's own configuration, 512 heads on one body, does worse. Its Bayesian pair does not follow the claim at these
+# widths. The table has each variance estimate over its law, averaged over test points and seeds.
 
 # %% tags=["beside"]
 limits = {"ensemble": law, "rnd": law, "bayesian ensemble": posterior, "bayesian rnd": posterior}
@@ -291,19 +293,17 @@ for i, width in enumerate(widths):
     print(f"{width:>5}", *(f"{np.mean(measured[name][i] / limit):>20.1f}" for name, limit in columns.items()))
 
 # %% [markdown]
-# Two departures are seen here, each with a scale of its own.
+# The table shows two departures, and each depends on another quantity.
 #
-# * **Ensembles learn features.** Fitting the labels, which are several times larger than a network's output at its
-#   start, moves a narrow ensemble out of the regime where it is linear in its parameters, and its variance exceeds the
-#   law. RND fits targets of its own size, and follows the law at much smaller widths.
-# * **Heads compete for one body.** $K$ heads at $N$ points pose $NK$ equations, and all of them are met by moving the
-#   same $P$ hidden parameters. Where the heads of Bayesian RND share one direction $\psi$ (the JVP of the paper's
-#   footnote), their targets are $NK$ views of one random function of those parameters. Once $NK/P$ is no longer small
-#   the predictor learns more about that function than any one head would, its errors come out too small, and the
-#   difference in Fig. 1 stays where it is.
+# * **Ensembles learn features.** The labels are several times larger than a network's output at its start. Fitting them
+#   moves a narrow ensemble out of the regime where it is linear in its parameters, and its variance exceeds the law.
+#   RND fits targets of its own size, and follows the law at much smaller widths.
+# * **Heads compete for one body.** $K$ heads at $N$ points pose $NK$ equations for the same $P$ hidden parameters.
+#   Where the heads of Bayesian RND share one direction $\psi$ (the JVP of the paper's footnote), their targets are $NK$
+#   views of one random function of those parameters. When $NK/P$ is no longer small, the predictor learns more about
+#   that function than one head could. Its errors come out too small, and the difference in Fig. 1 does not fall.
 #
-# So the theorem starts to hold when $NK/P$ is small, by widening the network or by lowering $K$. At the largest
-# width:
+# So the theorem needs a small $NK/P$: a wider network, or fewer heads per body. At the largest width:
 
 # %% tags=["beside"]
 wide = replace(net, width=widths[-1])
@@ -327,9 +327,10 @@ for count in (heads // 16, heads):
 # %% [markdown]
 # ## Gradient descent at 0.1
 #
-# The appendix trains by full-batch gradient descent at a learning rate of 0.1. On the loss as the paper prints it, a
-# sum over the training points, a rate of $2/\lambda_{\max}$ or more diverges. That bound is near 0.1 for the limiting
-# kernel here and scatters around it from network to network; one of width 512 for which it lies below is refused:
+# The appendix trains by full-batch gradient descent at a learning rate of 0.1. On the loss as printed, a sum over the
+# training points, a rate of $2/\lambda_{\max}$ or more diverges. For the limiting kernel here that bound is near 0.1,
+# and it scatters around its limit from network to network. One network of width 512 whose bound is below 0.1 is
+# refused:
 
 
 # %% tags=["beside"]
@@ -345,8 +346,8 @@ def attempt(estimator, width, learning_rate):
 print("sum over points, one output, n = 512:", attempt(partial(DeepEnsemble, members=1), 512, 0.1), sep="\n  ")
 
 # %% [markdown]
-# On the mean over points the same 0.1 is the sum's $0.1/N$. That is stable, except for many heads on a narrow body,
-# which raise $\lambda_{\max}$ far above its limit:
+# On the mean over points, the same 0.1 is a rate of $0.1/N$ on the sum. That is stable, except for many heads on a
+# narrow body, which raise $\lambda_{\max}$ far above its limit:
 
 # %% tags=["beside"]
 for width in (32, 512):
@@ -354,10 +355,10 @@ for width in (32, 512):
 
 # %% [markdown]
 # With that rate the experiment is run again, for a fixed number of steps $k$. The slowest modes of this kernel would
-# need many thousands of steps; stopped at $k$, the networks are far from convergence. That does not matter to the
-# standard pair, whose equality holds at every step, and the laws know the step: with $E = (I - \eta\Theta)^k$ in
-# place of $e^{-t\Theta}$. The Bayesian pair obeys a common law at step $k$ as well, but it is the posterior only at
-# the end.
+# need many thousands of steps; after $k$ steps the networks are far from convergence. For the standard pair this does
+# not matter: its equality holds at every step, and the laws know the step, with $E = (I - \eta\Theta)^k$ in the place
+# of $e^{-t\Theta}$. The Bayesian pair also has one common law at step $k$, but this law is the posterior only at the
+# end.
 
 # %% tags=["beside"]
 descent = GradientDescent(0.1 / n_train, gd_steps)
@@ -378,9 +379,10 @@ print(
 # %% [markdown]
 # ## Limits
 #
-# The verdicts speak of one data set, one pair of scales and the widths above. The rate depends on the labels (larger
-# ones keep an ensemble out of the lazy regime for longer) and on $NK/P$. The test points are drawn from the same
-# Gaussian as the training points: far outside it both numbers grow, and the relative error of neither is bounded here.
+# The verdicts are about one data set, one pair of scales and the widths above. How fast the difference falls depends on
+# $NK/P$ and on the labels: larger labels keep an ensemble out of the linear regime for longer. The test points come
+# from the same Gaussian as the training points. Far outside it both numbers grow, and no relative error is bounded
+# here.
 #
 # ## Ledger
 

@@ -13,40 +13,38 @@
 # ---
 
 # %% [markdown]
-# # In practice: real data, and the packages that one would otherwise use
+# # In practice: real data, and the packages one would otherwise use
 #
 # > **Claim.** No statement of the paper is judged here. On real data, Bayesian RND is compared with the exact NTK-GP
-# > posterior and with the packages that one would otherwise use.\
-# > **Picture.** Each row is the score of one contender less that of Bayesian RND on the same splits, with its
-# > interval.\
-# > **Verdict.** On a few hundred points the exact posterior does as well and costs less; the table at the end says
-# > what to use when.
+# > posterior and with the packages one would otherwise use.\
+# > **Picture.** One row per contender: its score minus that of Bayesian RND on the same splits, with a 95 % interval.\
+# > **Verdict.** On a few hundred points the exact posterior does as well and costs less. The table at the end says what
+# > to use when.
 #
-# The other notebooks show that the paper's statements hold. This one asks what they are good for. It needs nothing from
-# the others but this:
+# The other notebooks show that the paper's statements hold. This one asks what they are good for. It needs only this
+# from the others:
 #
-# * A **posterior** says, for every input, which outputs are still plausible after the training data: a mean and a
-#   standard deviation, or whole functions to draw.
-# * There is a Gaussian process, the **NTK-GP**, whose posterior can be written down: it is what a Bayesian believes who
-#   takes an infinitely wide network, with all its weights random, for a prior. Its formula needs a matrix with a row
-#   and a column for each training point, and the time grows with the cube of their number.
-# * **Bayesian RND** is a network with $K$ outputs, the heads, trained by ordinary means. Each head's error is a draw
-#   from that posterior less its mean, if the network is wide. The mean square of $K$ errors is then an estimate of the
-#   variance.
-# * **RND** (random network distillation) is the older method that Bayesian RND changes: its error says how unlike the
-#   training inputs an input is.
+# * A **posterior** says, for every input, which outputs are still plausible given the training data: as a mean and a
+#   standard deviation, or as whole functions to draw.
+# * The **NTK-GP** is a Gaussian process whose prior is an infinitely wide network with random weights. Its posterior
+#   has a formula. The formula needs a matrix with one row and one column per training point, and its time grows with
+#   the cube of their number.
+# * **Bayesian RND** is a network with $K$ outputs, the heads, trained by ordinary means. If the network is wide, each
+#   head's error is a draw from that posterior, minus its mean. So the mean square of $K$ errors estimates the variance.
+# * **RND** (random network distillation) is the older method that Bayesian RND changes. Its error says how different an
+#   input is from the training inputs.
 #
-# Three tasks follow, on data that ships with scikit-learn: predict a number with an error bar, tell inputs that are
-# unlike those seen in training, and decide where to look next. No claim of the paper is judged here; contenders are
-# compared. All intervals are at 95 %, and each is for one comparison: of twenty, one misses on average.
+# Three tasks follow, on data that comes with scikit-learn: predict a number with an error bar, detect inputs unlike the
+# training inputs, and decide where to look next. All intervals are at 95 %, and each is for one comparison, so on
+# average one in twenty misses.
 
 # %% tags=["parameters"]
 splits: int = 5  # random splits of each data set into training and test points
-test_fraction: float = 0.2  # patients held out of each split
+test_fraction: float = 0.2  # fraction of the patients held out in each split
 width: int = 256  # units in the hidden layer of the networks
 heads: int = 32  # heads of Bayesian RND and RND, K
 members: int = 5  # networks of an ensemble
-epochs: int = 120  # passes over the data, at most, of what is trained by minibatches
+epochs: int = 120  # most passes over the data in training by minibatches
 n_images: int = 200  # training images
 n_test_images: int = 50  # test images of each kind
 held_out: int = 3  # classes of digits without training images
@@ -54,7 +52,7 @@ bandit_seeds: int = 16  # repeats of the search in the last section
 rounds: int = 5  # rounds of each search
 queries: int = 5  # queries in a round
 seed: int = 0  # seed of the splits and the networks
-activation: str = "silu"  # silu, relu, gelu or tanh
+activation: str = "silu"  # silu, relu, erf, gelu or tanh
 depth: int = 2  # affine layers: 2 is one hidden layer
 scales: list[float] = [0.35, 0.5, 0.7, 1.0, 1.4, 2.0]  # scales of the weights to choose among
 rtol: float = 0.1  # relative error allowed to what gradient flow trains
@@ -67,11 +65,11 @@ import numpy as np
 from scipy.stats import norm
 
 from rndlib import MLP, BayesianRND, DeepEnsemble, GradientFlow, HeadsWarning, figures
+from rndlib.evidence.estimate import Estimate
 from rndlib.evidence.ledger import Ledger
-from rndlib.evidence.statistics.seeds import t_interval
+from rndlib.evidence.statistics import t_interval
 from rndlib.evidence.tables import aligned
-from rndlib.practice import choose, data, detectors, regressors, task, thompson
-from rndlib.practice.comparison import Interval, over_splits
+from rndlib.practice import choose, data, detectors, regressors, scores, task, thompson
 
 warnings.simplefilter("ignore", HeadsWarning)  # The heads are many for the width; what that does is measured below.
 sizes = task.Sizes(heads=heads, members=members, rtol=rtol, epochs=epochs)
@@ -79,55 +77,67 @@ ours = "Bayesian RND"
 each = range(seed, seed + splits)
 
 # %% [markdown]
-# ## Regression: how far a disease went on
+# ## Regression: the progression of a disease
 #
-# scikit-learn's diabetes data has 442 patients with ten measurements each, and a number that says how far the disease
-# went on within a year. A fifth of the patients are held out, at random, several times over. Inputs and labels are
-# centred and scaled by the training patients, so that errors are in standard deviations of the label.
+# scikit-learn's diabetes data has 442 patients with ten measurements each, and a number for the progression of the
+# disease one year later. A fifth of the patients are held out at random, several times. Inputs and labels are centred
+# and scaled by the training patients, so errors are in standard deviations of the label.
 #
-# **Hyperparameters.** The scale of the weights $\sigma_w$ and the standard deviation of the noise are those under which
-# the training labels are most probable, by the NTK-GP's exact *evidence*. That takes well below a second, needs no
-# held-out points, and is done anew for each split:
+# **Hyperparameters.** The scale of the weights $\sigma_w$ and the standard deviation of the noise are those that make
+# the training labels most probable, by the exact *evidence* of the NTK-GP. This takes well below a second and needs no
+# held-out points. It is done anew for each split:
 
 # %%
 patients = [data.diabetes(number, test_fraction) for number in each]
 chosen = [choose.by_evidence(MLP(10, width, depth, activation), at.X, at.y, scales) for at in patients]
-rows = [[str(number), f"{at.net.sigma_w:g}", f"{at.noise_std:.2f}"] for number, at in zip(each, chosen, strict=True)]
+rows = [[str(number), f"{net.sigma_w:g}", f"{noise:.2f}"] for number, (net, noise) in zip(each, chosen, strict=True)]
 print(aligned(["split", "sigma_w", "noise"], rows))
 
 # %% [markdown]
-# The noise is large: most of what is to be known about a patient is not in the ten measurements. This decides much of
-# what follows, as every sensible contender has to make nearly the same error bars.
+# The noise is large: the ten measurements leave most of the variation between patients unexplained. This decides much
+# of what follows, since every sensible contender has to give nearly the same error bars.
 #
-# **Contenders**, each with a few lines in `rndlib/practice/regressors.py`. From rndlib, at this $\sigma_w$ and this
-# noise: the exact NTK-GP; Bayesian RND, once trained to convergence by the library's default solver, which works with a
-# matrix of all pairs of points, and once by Adam in *minibatches*, which does without; a *Bayesian ensemble*, each of
-# whose networks is a draw from the same posterior; and a *deep ensemble* of plain networks. From scikit-learn:
-# `GaussianProcessRegressor` with the usual squared-exponential kernel, and `BayesianRidge`, a linear model. And
-# laplace-torch, which adds error bars to one PyTorch network. The last three find their own hyperparameters, also by
-# evidence.
+# **Contenders**, each with a few lines in `rndlib/practice/regressors.py`. From rndlib, with these hyperparameters:
 #
-# **Scores**, means over the test patients. The *negative log likelihood* (NLL) asks how improbable the label was under
-# the prediction, error bar included. The *continuous ranked probability score* (CRPS) is the mean absolute error made
-# fair to predictions with error bars. Lower is better for both. Of 90 % intervals, 90 % should hold the label
+# * the exact NTK-GP;
+# * Bayesian RND, trained to convergence by the library's default solver, which works with a matrix of all pairs of
+#   points;
+# * Bayesian RND, trained by Adam in *minibatches*, which needs no such matrix;
+# * a *Bayesian ensemble*, each of whose networks is a draw from the same posterior;
+# * a *deep ensemble* of plain networks, stopped early.
+#
+# From scikit-learn, `GaussianProcessRegressor` with the usual squared-exponential kernel, and `BayesianRidge`, a linear
+# model. And laplace-torch, which adds error bars to one PyTorch network. These last three find their own
+# hyperparameters, also by evidence.
+#
+# **Scores** are means over the test patients. The *negative log likelihood* (NLL) says how improbable the label was
+# under the prediction, error bar included. The *continuous ranked probability score* (CRPS) extends the mean absolute
+# error to predictions with error bars. Lower is better for both. Of the 90 % intervals, 90 % should hold the label
 # (*coverage*), and narrower ones say more.
 #
-# **Intervals.** The unit is a split. As splits share patients, the usual interval would be far too narrow; these have
-# the correction of Nadeau and Bengio (2003).
+# **Intervals.** The unit is a split. Splits share patients, so the usual interval would be far too narrow; these
+# intervals have the correction of Nadeau and Bengio (2003).
 
 # %%
 tasks = [
-    task.Task(at.X, at.y, at.X_test, choice.net, choice.noise_std, sizes, number)
+    task.Task(at.X, at.y, at.X_test, *choice, sizes, number)
     for number, at, choice in zip(each, patients, chosen, strict=True)
 ]
-regression = task.run(regressors.REGRESSORS, tasks)
-labels = [at.y_test for at in patients]
-scored = {name: regressors.scored([r.found for r in results], labels) for name, results in regression.items()}
+regression, seconds = task.run(regressors.REGRESSORS, tasks)
+
+
+def scored_splits(predictions):
+    """Every score of a contender on each split, (splits,) each."""
+    rows = [scores.of_predictions(at.y_test, p.mean, p.std) for at, p in zip(patients, predictions, strict=True)]
+    return {score: np.array([row[score] for row in rows]) for score in rows[0]}
 
 
 def over_patients(values):
     """The mean over splits of the patients, with its interval."""
-    return over_splits(values, len(patients[0].y), len(labels[0]))
+    return scores.over_splits(values, len(patients[0].y), len(patients[0].y_test))
+
+
+scored = {name: scored_splits(predictions) for name, predictions in regression.items()}
 
 
 head = ["contender", "NLL (nats)", "CRPS", "coverage of 90 %", "width of interval", "RMSE"]
@@ -135,33 +145,39 @@ rows = [[name, *(over_patients(values).rounded() for values in of.values())] for
 print(aligned(head, rows))
 
 # %% [markdown]
-# The intervals of this table overlap, as a split with difficult patients is difficult for all. What counts is the
-# difference on the same split. Each contender less Bayesian RND:
+# The intervals of this table overlap, since a split with difficult patients is difficult for every contender. The
+# difference on the same split tells more. The next cells take each contender's score minus that of Bayesian RND:
 
 # %% tags=["figure"]
 others = [name for name in scored if name != ours]
 differences = {
-    f"{score}, less that of {ours}": {name: over_patients(scored[name][score] - scored[ours][score]) for name in others}
+    f"{score} minus that of {ours}": {name: over_patients(scored[name][score] - scored[ours][score]) for name in others}
     for score in ("NLL", "CRPS")
 }
-figures.save(figures.intervals(differences, 0, "no difference; to the left the contender is better"), "fig_regression")
+apart = [name for name in others if any(not of[name].low <= 0 <= of[name].high for of in differences.values())]
+title = f"{len(apart)} of {len(others)} contenders differ from {ours} by more than chance in a score"
+line = {"no difference; to the left the contender is better": 0.0}
+figures.save(figures.intervals(differences, title, line), "fig_regression")
+
+# %% [markdown]
+# Differences in NLL (nats) and CRPS (standard deviations of the label), with 95 % intervals over splits. To the left of
+# the line a contender is better than Bayesian RND. All differences are small.
 
 # %%
 rows = [[name, *(of[name].rounded(3) for of in differences.values())] for name in others]
-print(aligned(["contender less Bayesian RND", "NLL", "CRPS"], rows))
-apart = [name for name in others if any(not of[name].low <= 0 <= of[name].high for of in differences.values())]
+print(aligned(["contender minus Bayesian RND", "NLL", "CRPS"], rows))
 print("differences whose interval leaves out 0:", ", ".join(apart) or "none")
 
 # %% [markdown]
-# Bayesian RND and the exact NTK-GP should agree, as one estimates the other. The variance is where the finite network
-# shows. Below is the mean over test patients of the variance of the function, without the noise, over that of the exact
-# posterior. The standard deviation over patients comes from the finite number of heads: for independent draws it is
-# $\sqrt{2/K}$.
+# Bayesian RND and the exact NTK-GP should agree, since one estimates the other. A finite network would show in the
+# variance. The cell below takes the variance of the function, without the noise, over that of the exact posterior, and
+# averages over test patients. Its standard deviation over patients comes from the finite number of heads: for
+# independent draws it is $\sqrt{2/K}$.
 
 # %%
 ratios = []
 for asked, mine, exact in zip(tasks, regression[ours], regression["exact NTK-GP"], strict=True):
-    ratios.append((mine.found.std**2 - asked.noise_std**2) / (exact.found.std**2 - asked.noise_std**2))
+    ratios.append((mine.std**2 - asked.noise_std**2) / (exact.std**2 - asked.noise_std**2))
 print(f"variance over the exact one: {over_patients([of.mean() for of in ratios]).rounded()}")
 scatter = np.mean([of.std() for of in ratios])
 print(f"its standard deviation over patients: {scatter:.2f}; sqrt(2/K): {(2 / heads) ** 0.5:.2f}")
@@ -169,44 +185,54 @@ print(f"its standard deviation over patients: {scatter:.2f}; sqrt(2/K): {(2 / he
 # %% tags=["figure"]
 half = norm.ppf(0.95)
 panels = {
-    name: (regression[name][0].found.mean, half * regression[name][0].found.std)
-    for name in (ours, "exact NTK-GP", "BayesianRidge")
+    name: (regression[name][0].mean, half * regression[name][0].std) for name in (ours, "exact NTK-GP", "BayesianRidge")
 }
-figures.save(figures.predictions(panels, labels[0]), "fig_predictions")
+covered = ", ".join(f"{100 * scored[name]['coverage'][0]:.0f} %" for name in panels)
+title = f"Intervals at 90 % hold {covered} of the labels"
+figures.save(figures.predictions(panels, patients[0].y_test, title), "fig_predictions")
 
 # %% [markdown]
-# The patients of the first split. A grey bar is a 90 % interval around the prediction; what was seen should be in nine
-# of ten. The bars are nearly of one length everywhere, which is the noise.
+# The patients of the first split, in standard deviations of the label: what was observed against what was predicted,
+# with 90 % intervals. Nine in ten patients should be inside theirs. The intervals have nearly one length everywhere,
+# which is the noise.
 #
 # ### What it costs
 #
-# Seconds to fit and to predict on the machine that ran this notebook, one contender after another (the median over
-# splits), and the numbers that were fitted. The figure has them against the NLL. Seconds differ between machines; their
-# order hardly does.
+# The table has the seconds to fit and to predict on the machine that ran this notebook, one contender after another
+# (the median over splits), and the number of fitted parameters. The figure shows the seconds against the NLL. Seconds
+# differ between machines; their order hardly does.
 
 # %% tags=["nbval-ignore-output"]
-rows = [
-    [name, f"{task.seconds(results):.2g}", f"{results[0].found.parameters}"] for name, results in regression.items()
-]
+rows = [[name, f"{seconds[name]:.2g}", f"{results[0].parameters}"] for name, results in regression.items()]
 print(aligned(["contender", "seconds", "parameters"], rows))
 
 # %% tags=["figure"]
-costs = {name: (task.seconds(results), over_patients(scored[name]["NLL"])) for name, results in regression.items()}
-figures.save(figures.quality_against_seconds(costs, "NLL (nats), lower is better"), "fig_costs")
+score, cost = "NLL (nats), lower is better", "seconds to fit and predict"
+panels = {
+    score: {name: over_patients(of["NLL"]) for name, of in scored.items()},
+    cost: {name: Estimate(at, at, at) for name, at in seconds.items()},
+}
+nlls, times = ([at.value for at in of.values()] for of in panels.values())
+title = (
+    f"The NLLs are within {max(nlls) - min(nlls):.2f} nats; costs differ by a factor of {max(times) / min(times):.0f}"
+)
+figures.save(figures.intervals(panels, title, logarithmic=[cost]), "fig_costs")
 
 # %% [markdown]
-# **All predict nearly equally well. What differs is the cost, and there Bayesian RND loses.** No difference in NLL is
-# above 0.02 nats; of so many intervals at 95 %, one that just leaves out 0 is to be expected. With a few hundred points
-# the exact posterior takes a fraction of a second and has no Monte-Carlo error. A linear model with error bars is
-# cheaper still. What speaks for networks is the row of minibatches: the quality is that of the exact posterior, and
-# neither memory nor the time for a pass over the data grows faster than the number of points.
+# NLL in nats, with 95 % intervals over splits, against the seconds to fit and predict.
 #
-# ## Inputs unlike those seen in training
+# **All predict nearly equally well. The cost differs, and there Bayesian RND loses.** No difference in NLL is above
+# 0.02 nats; among so many intervals at 95 %, one that just excludes 0 is to be expected. With a few hundred points the
+# exact posterior takes a fraction of a second and has no Monte-Carlo error. A linear model with error bars is cheaper
+# still. The row of minibatches speaks for networks: its quality is that of the exact posterior, and neither its memory
+# nor its time for one pass over the data grows faster than the number of points.
 #
-# The second task has no labels to predict. Given images of handwritten digits, of some classes only, say of a new image
-# whether it is of the same kind. Two kinds are not: digits of the classes held out, which is hard, and patches of the
-# two photographs that ship with scikit-learn, grey and as bright as digits can be, which should be easy. For each
-# split, three classes are drawn and held out, and training and test images are drawn from the rest.
+# ## Inputs unlike the training inputs
+#
+# The second task has no labels to predict. The training images are handwritten digits of some classes only. For a new
+# image, say whether it is of the same kind. Two kinds of image are not: digits of the held-out classes, which is hard,
+# and patches of the two photographs that come with scikit-learn, grey and as bright as digits can be, which should be
+# easy. Each split draws three classes to hold out, and training and test images from the others.
 
 # %%
 shifts = [data.digits(number, n_images, n_test_images, held_out) for number in each]
@@ -215,21 +241,24 @@ kinds = dict.fromkeys(shifts[0].outside, n_test_images)
 # %% tags=["figure"]
 first = {"trained on": shifts[0].X, **shifts[0].outside}
 shown = {name: found[:10] + shifts[0].centre for name, found in first.items()}
-figures.save(figures.images(shown), "fig_images")
+title = "Inside are the classes trained on; outside, other digits and patches of photographs"
+figures.save(figures.images(shown, title), "fig_images")
 
 # %% [markdown]
-# A contender gives each image a score that should be higher outside. The **AUROC** is the chance that an image from
-# outside has a higher score than one from inside: 0.5 is guessing, 1 is perfect. The scores are
+# Ten images of each kind: training images, digits of held-out classes, and patches of photographs.
+#
+# A contender gives each image a score that should be higher for images from outside. The **AUROC** is the probability
+# that an image from outside has a higher score than one from inside: 0.5 is guessing, 1 is perfect. The scores are
 #
 # * the posterior variance, of Bayesian RND, the exact NTK-GP, the Bayesian ensemble and `GaussianProcessRegressor`;
-# * the error of RND, as the theorems have it (predictor and target alike, trained to convergence), and as agents have
-#   it (PyTorch's initial weights, a predictor deeper than its target, Adam);
+# * the error of RND, once as in the theorems (predictor and target alike, trained to convergence), and once as in
+#   agents (PyTorch's initial weights, a predictor deeper than its target, Adam);
 # * the disagreement of a deep ensemble of plain networks, stopped early;
 # * the entropy of a classifier's prediction: an ensemble of scikit-learn's `MLPClassifier`, and laplace-torch;
-# * the distance to the nearest training image, which has nothing to train.
+# * the distance to the nearest training image, which needs no training.
 #
-# Only the classifiers are told which digit an image shows. What needs a number as a label is told whether it is odd;
-# the evidence that chooses $\sigma_w$ and the noise has these labels, too.
+# Only the classifiers are told which digit an image shows. Contenders that need a number as a label are told whether
+# the digit is odd. The evidence that chooses $\sigma_w$ and the noise uses these labels, too.
 
 # %%
 net = MLP(64, width, depth, activation)
@@ -237,20 +266,19 @@ searches = []
 for number, at in zip(each, shifts, strict=True):
     choice = choose.by_evidence(net, at.X, detectors.odd(at.digits), scales)
     points = np.concatenate([at.inside, *at.outside.values()])
-    asked = task.Task(at.X, at.digits.astype(float), points, choice.net, choice.noise_std, sizes, number)
-    searches.append(asked)
-detection = task.run(detectors.DETECTORS, searches)
+    searches.append(task.Task(at.X, at.digits.astype(float), points, *choice, sizes, number))
+detection, seconds = task.run(detectors.DETECTORS, searches)
 
 
-def by_kind(scores):
-    """AUROC of each kind from outside, on each split, from a score for each split."""
-    found = [detectors.aurocs(score, n_test_images, kinds) for score in scores]
-    return {kind: np.array([of[kind] for of in found]) for kind in kinds}
+def by_kind(values):
+    """AUROC of each kind from outside, on each split, from the values of all points on each split."""
+    rows = [scores.aurocs(of_split, n_test_images, kinds) for of_split in values]
+    return {kind: np.array([row[kind] for row in rows]) for kind in kinds}
 
 
 def over_images(values):
     """The mean over splits of the images, with its interval."""
-    return over_splits(values, n_images, n_test_images)
+    return scores.over_splits(values, n_images, n_test_images)
 
 
 def area(values):
@@ -258,16 +286,19 @@ def area(values):
     return over_images(values).within(0, 1)
 
 
-areas = {name: by_kind([result.found for result in results]) for name, results in detection.items()}
+areas = {name: by_kind([result.values for result in results]) for name, results in detection.items()}
 rows = [[name, *(area(of[kind]).rounded() for kind in kinds)] for name, of in areas.items()]
 print(aligned(["AUROC", *kinds], rows))
 
 # %% tags=["figure"]
 panels = {f"AUROC, {kind}": {name: area(of[kind]) for name, of in areas.items()} for kind in kinds}
-figures.save(figures.intervals(panels, 0.5, "guessing"), "fig_detection")
+best = {kind: max(areas, key=lambda name: areas[name][kind].mean()) for kind in kinds}
+title = "Highest AUROC: " + "; ".join(f"on {kind} {name}" for kind, name in best.items())
+figures.save(figures.intervals(panels, title, {"guessing": 0.5}), "fig_detection")
 
 # %% [markdown]
-# Again the difference to Bayesian RND on the same splits tells more. Above 0 the contender is better:
+# AUROC of each contender for both kinds of image, with 95 % intervals over splits; the line is guessing. Again the
+# difference from Bayesian RND on the same splits tells more. Above 0 the contender is better:
 
 
 # %%
@@ -276,46 +307,50 @@ rows = [
     for name, of in areas.items()
     if name != ours
 ]
-print(aligned(["AUROC less that of Bayesian RND", *kinds], rows))
+print(aligned(["AUROC minus that of Bayesian RND", *kinds], rows))
 
 # %% [markdown]
-# **Where Bayesian RND loses, and why.** The exact posteriors and the nearest neighbour are better on the digits held
-# out, by more than their intervals leave open. Bayesian RND estimates the exact posterior's variance from $K$ squared
-# errors, and such an estimate scatters: by a factor of $1 \pm \sqrt{2/K}$ from image to image. The scatter mixes up
-# images whose variances are not far apart. The variance over a handful of networks scatters more, and both ensembles of
-# regressors are worse. More heads are the remedy, and the scores of the first few heads of the same fits show how many
-# it takes. Thin lines are the exact posterior, for infinitely many heads.
+# **Where Bayesian RND loses, and why.** The exact posteriors and the nearest neighbour are better on the held-out
+# digits, and their intervals exclude 0. Bayesian RND estimates the exact posterior's variance from $K$ squared errors.
+# From image to image this estimate scatters by a factor of $1 \pm \sqrt{2/K}$, which mixes up images whose variances
+# are close. The variance over a handful of networks scatters more, and both ensembles of regressors are worse. The
+# remedy is more heads. How many? The scores of the first few heads of the same fits show it:
 
 # %% tags=["figure"]
 counts = [2**power for power in range(heads.bit_length()) if 2**power <= heads]
-by_heads = [by_kind([detectors.of_first_heads(r.found, count) for r in detection[ours]]) for count in counts]
-found = {kind: [area(of[kind]) for of in by_heads] for kind in kinds}
-limits = {kind: areas["exact NTK-GP"][kind].mean() for kind in kinds}
-figures.save(figures.areas_against_heads(counts, found, limits), "fig_heads")
+by_heads = [by_kind([np.mean(result.errors[:count] ** 2, axis=0) for result in detection[ours]]) for count in counts]
+found = {kind: tuple(np.array([area(of[kind]) for of in by_heads]).T) for kind in kinds}
+limits = {f"{kind}, exact": areas["exact NTK-GP"][kind].mean() for kind in kinds}
+ends = ", ".join(f"{found[kind][0][-1]:.2f} of {areas['exact NTK-GP'][kind].mean():.2f} on {kind}" for kind in kinds)
+title = f"With {counts[-1]} heads the AUROC comes to {ends}"
+figures.save(
+    figures.against_size(counts, found, "heads, $K$", "AUROC", title, levels=limits, yscale="linear"), "fig_heads"
+)
 
 # %% [markdown]
-# The costs, as before:
+# AUROC against the number of heads, with 95 % intervals over splits. The thin lines are the exact posterior, the limit
+# of infinitely many heads. The costs, as before:
 
 # %% tags=["nbval-ignore-output"]
-rows = [[name, f"{task.seconds(results):.2g}", f"{results[0].found.parameters}"] for name, results in detection.items()]
+rows = [[name, f"{seconds[name]:.2g}", f"{results[0].parameters}"] for name, results in detection.items()]
 print(aligned(["contender", "seconds", "parameters"], rows))
 
 # %% [markdown]
-# The distance to the nearest training image costs nothing and is hard to beat on images this small, whose pixels mean
-# the same everywhere. A kernel is built on such distances, so that the exact posteriors come close. Scores that come
-# from labels see less: what does not help to tell the known classes apart, they ignore.
+# The distance to the nearest training image costs nothing. It is hard to beat on images this small, where a pixel means
+# the same in every image. A kernel is built on such distances, so the exact posteriors come close. Scores that come
+# from labels see less, since they ignore what does not help to tell the known classes apart.
 #
 # ## Decisions: where to look next
 #
-# The third task uses what the others do not: whole functions. To find the maximum of an unknown function in few
-# queries, *Thompson sampling* draws a function from the posterior, queries it where that function is largest, adds what
-# was observed to the training data, and repeats. Where little is known the draws differ, and it explores; where the
-# posterior is sure, it exploits. In each round as many functions are drawn as there are queries.
+# The third task uses whole functions. To find the maximum of an unknown function in few queries, *Thompson sampling*
+# draws a function from the posterior, queries the point where it is largest, adds the observation to the training data,
+# and repeats. Where little is known the draws differ, and it explores. Where the posterior is sure, it exploits. Each
+# round draws one function per query.
 #
 # The function is Branin's, a test function of two inputs with three equal maxima, on 256 candidates, observed with
-# noise. *Regret* is how far below the maximum a query was, in standard deviations of the function over the candidates.
-# Functions come from the exact NTK-GP, from Bayesian RND by `sample_y`, from deep ensembles trained for a finite time,
-# and, as a control, from pure chance. The noise is known to all.
+# noise. The *regret* of a query is how far its value is below the maximum, in standard deviations of the function over
+# the candidates. Functions come from the exact NTK-GP, from Bayesian RND by `sample_y`, from deep ensembles trained for
+# a finite time, and, as a control, from uniform chance. The noise level is known to all.
 
 # %%
 bandit = thompson.branin()
@@ -324,9 +359,9 @@ flow = GradientFlow(rtol=rtol)
 noise = bandit.noise_std
 samplers = {
     "exact NTK-GP": thompson.exact(net, noise),
-    "Bayesian RND": thompson.samples(BayesianRND(net, heads=1, bodies=queries, noise_std=noise, solver=flow)),
+    "Bayesian RND": thompson.fitted(BayesianRND(net, heads=1, bodies=queries, noise_std=noise, solver=flow)),
     # As long as the noise lets directions of the kernel be learned: 1 / noise_std^2.
-    "deep ensemble": thompson.members(DeepEnsemble(net, queries, solver=replace(flow, time=1 / noise**2))),
+    "deep ensemble": thompson.fitted(DeepEnsemble(net, queries, solver=replace(flow, time=1 / noise**2))),
     "control: at random": thompson.uniform,
 }
 regrets = thompson.study(samplers, bandit, bandit_seeds, rounds, queries, seed=seed)
@@ -334,7 +369,7 @@ regrets = thompson.study(samplers, bandit, bandit_seeds, rounds, queries, seed=s
 
 def over_seeds(values):
     """The mean over independent seeds, with Student's interval."""
-    return Interval(float(values.mean()), *t_interval(values, 0.975))
+    return t_interval(values, 0.95, sides=2)
 
 
 rows = [
@@ -343,25 +378,27 @@ rows = [
 print(aligned(["functions from", "regret, all queries", "regret of the best query"], rows))
 
 # %% tags=["figure"]
-figures.save(figures.regret_against_queries(regrets, unit="sd of the function"), "fig_regret")
+share = regrets[ours].sum(axis=1).mean() / regrets["control: at random"].sum(axis=1).mean()
+title = f"{ours} has {share:.2f} of the cumulative regret of chance"
+figures.save(figures.regret_against_queries(regrets, title, "sd of the function"), "fig_regret")
 
 # %% [markdown]
-# Seeds are independent here, so that the bands and intervals are Student's. Functions drawn from a posterior lead to
-# less than half the regret of chance, and Bayesian RND does as well as the exact draws that it stands in for. Plain
-# ensembles do no worse on this problem. But where only the best query counts, **chance wins**: queries spread over all
-# candidates come nearer to one of the three maxima than those that soon gather around one. Thompson sampling is for
-# problems in which every query has its price.
+# Regret against the number of queries, in standard deviations of the function: left its sum so far, right the smallest
+# so far. Bars are 95 % intervals over seeds. Seeds are independent here, so these intervals are Student's. Functions
+# drawn from a posterior lead to less than half the regret of chance, and Bayesian RND does as well as the exact draws
+# that it replaces. Plain ensembles do no worse on this problem. But where only the best query counts, **chance wins**:
+# queries spread over all candidates come nearer to one of the three maxima than queries that soon gather around one.
+# Thompson sampling is for problems in which every query has a cost.
 #
 # ## What to use when
 #
-# The evidence in this table is computed above, from small data sets. Take it for a place to start.
+# The numbers in this table are computed above, from small data sets. Take it as a starting point.
 
 
 # %%
 def best_of(kind):
     """The contender of highest AUROC, and its AUROC."""
-    name = max(areas, key=lambda name: areas[name][kind].mean())
-    return f"{name} {areas[name][kind].mean():.2f}"
+    return f"{best[kind]} {areas[best[kind]][kind].mean():.2f}"
 
 
 def nll(name):
@@ -426,9 +463,10 @@ print(aligned(["you want", "use", "because, above"], rows))
 Ledger().write()  # No claim of the paper is judged here.
 
 # %% [markdown]
-# **Limits.** Two data sets with a few hundred training points each, networks with one hidden layer, one choice of sizes
-# for every contender, and no tuning beyond the evidence. None of this shows how the contenders compare on large data,
-# where an exact posterior is out of reach and Bayesian RND is meant to be used; that minibatches do no harm at this
-# size is all that was seen. The hyperparameters, too, would then come from the evidence of a part of the data. The
-# scores of the early-stopped ensemble depend on when it is stopped. AUROC depends on which classes are held out, which
-# the splits average over; its correction for shared images assumes what was derived for regression errors.
+# **Limits.** There are two data sets with a few hundred training points each, networks with one hidden layer, one
+# choice of sizes for every contender, and no tuning beyond the evidence. None of this shows how the contenders compare
+# on large data, where an exact posterior is out of reach and Bayesian RND is meant to be used. It shows only that
+# minibatches do no harm at this size. On large data the hyperparameters, too, would come from the evidence of a part of
+# the data. The scores of the early-stopped ensemble depend on when it is stopped. AUROC depends on the held-out
+# classes, which the splits average over. Its correction for shared images was derived for regression errors, and is
+# assumed to hold here.

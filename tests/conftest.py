@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,6 @@ from jaxtyping import install_import_hook
 
 # Before anything imports rndlib: a module that is loaded already is not checked.
 install_import_hook("rndlib", "typecheck.check")
-
-# Batches need what the extra `notebooks` brings, and the site what `site` does, which .venv-newest is without.
-collect_ignore_glob: list[str] = []
-if not all(map(find_spec, ("jinja2", "psutil", "yaml"))):
-    collect_ignore_glob += ["test_batch*.py", "test_doctor.py", "test_first_contact.py"]
-    collect_ignore_glob += ["test_repeats.py", "test_runs.py", "test_workflow.py"]
-if not all(map(find_spec, ("bs4", "playwright", "sphinx", "torch"))):
-    collect_ignore_glob += ["test_how_to.py", "test_site*.py"]
 
 # A script that runs the tests in the background has them ignore interrupts, and what they start and interrupt, too.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

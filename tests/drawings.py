@@ -1,25 +1,119 @@
-"""What every figure is held to, whatever it shows."""
+"""Every figure of the library, drawn from small numbers, for the tests of figures."""
 
-from collections.abc import Callable
-from pathlib import Path
+import numpy as np
+from scipy import stats
 
-import matplotlib as mpl
-import pytest
+from rndlib import datasets, figures, laws
+from rndlib.evidence.estimate import Estimate
+from rndlib.theory.laws import Gaussian
 
-from rndlib import figures, output
+WIDTHS = [64, 256, 1024]
+ERROR = np.array([0.2, 0.1, 0.05])
+TIMES = [0.1, 1.0]
+VALUES = np.array([[1.0, 2.0], [0.1, 0.2]])
+LAW = ("law", np.array([0.05, 0.5, 5.0]), np.array([[1.0, 2.0], [0.5, 1.0], [0.1, 0.2]]))
+CHI = ("theorem", laws.mean_square(1.0, 2)), ("control: one less", laws.mean_square(1.0, 1))
+LOADS = np.array([[0.1, 1.0, 0.9, 1.1], [1.0, 2.0, 1.5, 3.0]])
+SCORES = {"one": Estimate(0.5, 0.25, 1.0), "other": Estimate(-1.0, -2.0, 0.5)}
+WALK, DISTANCE, STOPS = datasets.walk([[0.0, 0.0], [3.0, 4.0], [3.0, 5.0]], per_leg=10)
+RNG = np.random.default_rng(0)
+NORMAL, SQUARES, UNIFORM = RNG.standard_normal((50, 2)), RNG.chisquare(4, 500), RNG.uniform(0.005, 0.02, 99)
+HISTOGRAMS = CHI[0][1].rvs((2, 4000), random_state=0)
+REGRETS = {f"sampler {i}": RNG.exponential(1 + i, (8, 20)) for i in range(2)}
 
 
-def assert_the_same_every_time(
-    draw: Callable[[], figures.Figure], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A figure is saved as PNG and PDF, drawn anew it is the same files, and drawing leaves the settings alone."""
-    monkeypatch.setenv(output.VARIABLE, str(folder))
-    before = dict(mpl.rcParams)
-    figures.save(draw(), "first")
-    figures.save(draw(), "second")
-    assert dict(mpl.rcParams) == before
-    assert sorted(path.name for path in folder.iterdir()) == ["first.pdf", "first.png", "second.pdf", "second.png"]
-    for kind, magic in (("png", b"\x89PNG"), ("pdf", b"%PDF")):
-        first, second = ((folder / f"{name}.{kind}").read_bytes() for name in ("first", "second"))
-        assert first.startswith(magic)
-        assert first == second
+def size() -> figures.Figure:
+    series = {"right": (ERROR, ERROR / 2, ERROR * 2), "control: wrong": (0 * ERROR + 0.3,) * 3}
+    guides, levels = {"1/sqrt(n)": ("right", -0.5)}, {"margin": 0.1}
+    return figures.against_size(WIDTHS, series, "width n", "error", "it falls", guides, levels)
+
+
+def widths() -> figures.Figure:
+    series = {"one body": (ERROR, ERROR / 2, ERROR * 2), "many": (ERROR,) * 3, "control: wrong": (0 * ERROR + 1,) * 3}
+    panel = series, (0.01, 0.003, 0.03)
+    return figures.discrepancy_against_width(WIDTHS, {"a pair": panel, "another": panel}, "it falls")
+
+
+def scatter() -> figures.Figure:
+    x = np.geomspace(0.01, 1, 60) * np.ones((3, 1))
+    return figures.scatter_by_width(WIDTHS, x, x * np.array([[2.0], [1.5], [1.0]]), "a pair")
+
+
+def ratios() -> figures.Figure:
+    series = {"narrow": LOADS, "control: wide": LOADS}
+    panel = figures.Ratios(series, (0.9, 1.1), {"rule": (LOADS[:, 0], 1 + LOADS[:, 0])})
+    return figures.ratios({"mean": figures.Ratios({"narrow": LOADS}), "variance": panel}, "K/n", "it grows")
+
+
+def variance() -> figures.Figure:
+    series = {"networks": VALUES, "control: wrong": 2 * VALUES}
+    return figures.variance_against("time t", LAW, TIMES, series, 0.1, "it falls", ("posterior", np.array([0.05, 0.1])))
+
+
+def trajectories() -> figures.Figure:
+    moments = np.geomspace(0.01, 100, 9)
+    lines = np.stack([np.stack([moments, -moments], axis=1), np.stack([2 * moments, moments], axis=1)])
+    return figures.trajectories(moments, lines, ("control: wrong", -lines), [1.0, np.inf], lines[:, [4, 8]], "on lines")
+
+
+def covariances() -> figures.Figure:
+    others = {"ensemble": np.diag([1.0, 90.0]), "control: wrong": np.diag([2.0, 200.0])}
+    return figures.covariances(np.diag([1.0, 100.0]), others, "it is the law's")
+
+
+def matrices() -> figures.Figure:
+    return figures.matrices(("law", np.diag([1.0, 4.0])), {"network": np.diag([1.0, -9.0])}, "kernel (units)", "equal")
+
+
+def pairs() -> figures.Figure:
+    return figures.pairs({"without": NORMAL, "control: with": NORMAL[:, [0, 0]]}, "sample", "independent")
+
+
+def histograms() -> figures.Figure:
+    return figures.histograms({"RND": HISTOGRAMS[0], "ensemble": HISTOGRAMS[1]}, CHI[0], "value", "equal", CHI[1])
+
+
+def tails() -> figures.Figure:
+    law = ("chi-squared", stats.chi2(4))
+    return figures.histograms({"wide": SQUARES, "control: narrow": 100 * SQUARES}, law, "length", "equal", tails=True)
+
+
+def distances() -> figures.Figure:
+    squares, statistic = {"RND": SQUARES, "control": 0.4 * SQUARES}, {"RND": 0.01, "control": 0.3}
+    return figures.distances_from_law(squares, 4, UNIFORM, statistic, "equal")
+
+
+def squares() -> figures.Figure:
+    law = np.linspace(0.1, 1, 5)
+    series = {"RND": (law, law, law / 10), "control": (law, 0 * law, law / 10)}
+    return figures.covariances_of_squares(series, "law", "on the diagonal")
+
+
+def functions() -> figures.Figure:
+    mean, var = DISTANCE**2, DISTANCE + 1
+    drawn = figures.Sampled(np.stack([mean + 1, mean - 1]), mean + 0.5, np.sqrt(2 * var))
+    panels = {"exact": drawn, "Bayesian RND": drawn, "control": drawn}
+    known = STOPS[::2], STOPS[::2] ** 2 + 0.25
+    return figures.functions_on_walk(DISTANCE, Gaussian(mean, var, None), known, panels, "drawn from the posterior")
+
+
+def intervals() -> figures.Figure:
+    return figures.intervals({"NLL": SCORES, "CRPS": SCORES}, "equal", {"no difference": 0.0})
+
+
+def predictions() -> figures.Figure:
+    panels = {"one": (np.array([0.5, 0.5, 1.0]), np.ones(3))}
+    return figures.predictions(panels, np.array([0.0, 1.0, 5.0]), "most are inside")
+
+
+def images() -> figures.Figure:
+    return figures.images({"digits": np.arange(32.0).reshape(2, 16), "others": np.zeros((1, 16))}, "digits and others")
+
+
+def regret() -> figures.Figure:
+    return figures.regret_against_queries(REGRETS, "one is better", "units")
+
+
+AXES = [size, widths, ratios, variance, trajectories, pairs, histograms, tails, distances, squares]
+AXES += [functions, intervals, predictions, regret]
+DRAWN = [*AXES, scatter, covariances, matrices, images]

@@ -76,21 +76,23 @@ def runge_kutta(net: MLP, params, X, y, time: float, noise_std: float = 0.0, xi=
     steps = int(time * (np.linalg.norm(J @ J.T, 2) + noise_std**2) / longest) + 1
     h = time / steps
 
-    @jax.jit
-    def run(state):
-        slope = jax.grad(lambda s: -loss(net, s, X, y, noise_std))
-
-        def step(_, s):
-            k1 = slope(s)
-            k2 = slope(moved(s, k1, h / 2))
-            k3 = slope(moved(s, k2, h / 2))
-            k4 = slope(moved(s, k3, h))
-            return jax.tree.map(lambda s, a, b, c, d: s + h / 6 * (a + 2 * b + 2 * c + d), s, k1, k2, k3, k4)
-
-        return lax.fori_loop(0, steps, step, state)
-
     xi = jnp.broadcast_to(jnp.asarray(xi), y.shape)
-    return jax.tree.map(np.asarray, run((jax.tree.map(jnp.asarray, params), xi))[0])
+    state = jax.tree.map(jnp.asarray, params), xi
+    return jax.tree.map(np.asarray, _run(net, state, X, y, noise_std, h, steps)[0])
+
+
+@partial(jax.jit, static_argnames="net")
+def _run(net, state, X, y, noise_std, h, steps):
+    slope = jax.grad(lambda s: -loss(net, s, X, y, noise_std))
+
+    def step(_, s):
+        k1 = slope(s)
+        k2 = slope(moved(s, k1, h / 2))
+        k3 = slope(moved(s, k2, h / 2))
+        k4 = slope(moved(s, k3, h))
+        return jax.tree.map(lambda s, a, b, c, d: s + h / 6 * (a + 2 * b + 2 * c + d), s, k1, k2, k3, k4)
+
+    return lax.fori_loop(0, steps, step, state)
 
 
 def moved(state, slope, h):

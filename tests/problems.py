@@ -6,10 +6,12 @@ from networks import body, relative, runge_kutta, values
 from rndlib import kernels
 from rndlib.training import backends
 from rndlib.training import problem as training
-from rndlib.training.flow.exponential import Spectrum
+from rndlib.training.problem import Spectrum
 from rndlib.training.weights import Role, draw, draw_offsets
 
 X_TEST = np.random.default_rng(2).normal(size=(200, 3))
+REFERENCES: dict[tuple, np.ndarray] = {}
+"""By problem and time, as both backends are held to the same."""
 
 
 class Problem:
@@ -19,7 +21,8 @@ class Problem:
         self.name, self.backend = backend, backends.load(backend)
         self.net, self.X, self.noise_std = net, X, noise_std
         self.start = draw(net, heads, seed, Role.PREDICTOR, range(bodies))
-        self.y = self.backend.functions(net, draw(net, heads, seed, Role.TARGET, range(bodies)), X, "float64")
+        # The same for all backends, so that they share a reference.
+        self.y = backends.load("jax").functions(net, draw(net, heads, seed, Role.TARGET, range(bodies)), X, "float64")
         self.xi = draw_offsets(seed, range(bodies), len(X), heads) if noise_std else None
         self.theta = kernels.kernel(net, X).ntk + noise_std**2 * np.eye(len(X))
 
@@ -36,12 +39,15 @@ class Problem:
         return np.stack([values(self.net, body(params, i), X) for i in range(len(self.y))])
 
     def reference(self, time):
-        trained = []
-        for i, y in enumerate(self.y):
-            xi = 0.0 if self.xi is None else self.xi[i]
-            params = runge_kutta(self.net, body(self.start, i), self.X, y.T, time, self.noise_std, xi)
-            trained.append(values(self.net, params, X_TEST))
-        return np.stack(trained)
+        key = self.net, self.X.tobytes(), self.y.tobytes(), self.noise_std, time
+        if key not in REFERENCES:
+            trained = []
+            for i, y in enumerate(self.y):
+                xi = 0.0 if self.xi is None else self.xi[i]
+                params = runge_kutta(self.net, body(self.start, i), self.X, y.T, time, self.noise_std, xi)
+                trained.append(values(self.net, params, X_TEST))
+            REFERENCES[key] = np.stack(trained)
+        return REFERENCES[key]
 
 
 def worst(functions, reference):

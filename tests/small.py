@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from rndlib.evidence import ledger
+from rndlib.evidence.claims import Claim
 from rndlib.running import checksums, provenance, runs
 from rndlib.running.batch import grid
 from rndlib.running.batch.cell import Cell
@@ -92,15 +93,13 @@ def prepare(path: Path, batch: Path, value: Callable[[Cell], float] = lambda cel
     for cell in cells:
         folder = cell.result(batch)
         folder.mkdir(parents=True)
-        found = value(cell)
-        claim = ledger.Verdict(
-            "Z1", "a statement", NAME, "here", "n", "none", "rate", found, None, 1.0, found <= 1, "wrong", 2.0, True
-        )
+        claim = Claim("Z1", "a statement", "here", NAME, "n", "", "none", "rate", 1.0, "", "wrong")
+        verdict = ledger.Verdict(claim, value(cell), None, control_value=2.0)
         run = runs.Run(
             cell.key, NAME, cell.profile, cell.values, {"python": "3"}, None, machine, "2026-01-01T00:00:00", 0.1, 1
         )
         (folder / runs.FILE).write_text(json.dumps(asdict(run)))
-        (folder / ledger.FILE).write_text(json.dumps({"claims": [asdict(claim)]}))
+        (folder / ledger.FILE).write_text(json.dumps({"claims": [verdict.row()]}))
         (folder / f"{NAME}.ipynb").write_text("{}", encoding="utf-8")
         checksums.seal(folder)
     return cells

@@ -17,7 +17,6 @@ from rndlib import (
     cores,
     initial,
 )
-from rndlib.activations import ACTIVATIONS
 from rndlib.training import backends as available
 from rndlib.training.flow import integration
 from rndlib.training.flow.exponential import DENSE_LIMIT
@@ -31,8 +30,9 @@ X, X_TEST = RNG.normal(size=(4, 3)), RNG.normal(size=(9, 3))
 Y = np.sin(X.sum(axis=1))
 NET = MLP(3, width=32, sigma_b=0.5)
 
-# At depth 1 there is no activation.
-NETWORKS = [("silu", 1), *((activation, depth) for activation in ACTIVATIONS for depth in (2, 3))]
+# At depth 1 there is no activation. Of the others, one with a slope written out, one with a kink, and one whose slope
+# each library finds by itself.
+NETWORKS = [("silu", 1), ("silu", 2), ("silu", 3), ("relu", 2), ("softplus", 3)]
 
 # What is asked of the two: the same steps, each with the rounding of sums of a few thousand numbers in float64, leave
 # some 1e-14 in practice. What is not the same algorithm differs by the rtol of gradient flow, 1e-3.
@@ -83,11 +83,11 @@ def test_float32_is_float32(backend):
 
 def test_many_points_and_bodies_are_evaluated_in_parts(backend):
     """More of both than are evaluated at once, and neither a multiple of it."""
-    from rndlib.training.backends.torch import CHUNK_BYTES
+    from rndlib.training.backends.torch import CACHE_BYTES
 
     net = MLP(3, width=1024, depth=2)
     points, params = np.random.default_rng(0).normal(size=(301, 3)), draw(net, 3, 0, Role.MEMBER, range(5))
-    assert 8 * net.width * len(points) > 2 * CHUNK_BYTES
+    assert 8 * net.width * len(points) > 2 * CACHE_BYTES
     directions = draw_directions(net, 0, range(5), range(3))
     for some in (slice(None), slice(0, 7)):
         found, expected = (b.functions(net, params, points[some], "float64") for b in (backend, REFERENCE))
@@ -105,11 +105,9 @@ def test_training(activation, depth):
     net = MLP(3, width=24, depth=depth, activation=activation, sigma_b=0.5)
     solver = GradientFlow(rtol=0.1 if activation == "relu" else 1e-2)
 
-    def make(name):
-        return DeepEnsemble(net, 3, backend=name, solver=solver).fit(X, Y)
-
-    assert differ(make, lambda model: model.functions(X_TEST)) <= AGREE
-    assert make("torch").report.evaluations == make("jax").report.evaluations
+    fits = {name: DeepEnsemble(net, 3, backend=name, solver=solver).fit(X, Y) for name in ("torch", "jax")}
+    assert differ(fits.get, lambda model: model.functions(X_TEST)) <= AGREE
+    assert fits["torch"].report.evaluations == fits["jax"].report.evaluations
 
 
 ESTIMATORS = {

@@ -13,7 +13,7 @@ from rndlib.theory.dynamics import gain
 from rndlib.training import backends
 from rndlib.training import problem as training
 from rndlib.training.backends.jax.precision import in_float64
-from rndlib.training.flow.exponential import DENSE_LIMIT
+from rndlib.training.lanczos import FORMED
 from rndlib.training.weights import Role, draw, draw_offsets
 
 NET = MLP(3, width=64, sigma_b=0.5)
@@ -21,7 +21,7 @@ RNG = np.random.default_rng(3)
 X = RNG.normal(size=(5, 3))
 X_TEST = RNG.normal(size=(50, 3))
 # Above and below the size at which the kernel is formed for its largest eigenvalue.
-HEADS = [1, DENSE_LIMIT // len(X) + 2]
+HEADS = [1, FORMED // len(X) + 2]
 
 
 class Problem:

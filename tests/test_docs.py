@@ -20,10 +20,6 @@ MODULES = [
     "theory.laws",
     "theory.mismatch",
     "network",
-    "practice.choose",
-    "practice.comparison",
-    "practice.scores",
-    "practice.thompson",
     "training.report",
     "training.solvers",
 ]

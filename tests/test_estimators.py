@@ -102,7 +102,6 @@ def test_few_heads_a_body_follow_the_law(directions):
     assert abs(ratio(model.errors(X_TEST), law) - 1) < margin(law.cov)
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize(("depth", "activation"), [(1, "silu"), (3, "tanh"), (2, "relu"), (2, "softplus")])
 def test_any_depth_and_activation(depth, activation):
     net = MLP(3, width=256, depth=depth, activation=activation)

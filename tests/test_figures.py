@@ -1,73 +1,50 @@
-"""Figures draw what they are given, change nothing global, and are the same file every time."""
+"""Figures change nothing global, are the same file every time, and share one look."""
 
 import subprocess
 import sys
 
-import numpy as np
+import drawings
+import matplotlib as mpl
 import pytest
-from drawings import assert_the_same_every_time
 
 from rndlib import figures, output
-from rndlib.evidence.statistics import LogRatio, calibration
-
-WIDTHS = [32, 128, 512]
+from rndlib.figures.style import GREY, LOOKS, looks
 
 
-def _widths() -> figures.Figure:
-    difference = np.array([1.0, 0.1, 0.02])
-    series = {"one body": (difference, difference / 2, difference * 2), "many bodies": (difference,) * 3}
-    panel = figures.Widths("a pair", series, (0.01, 0.003, 0.03), {"wrong": 0 * difference + 1})
-    return figures.discrepancy_against_width(WIDTHS, [panel, panel])
+@pytest.mark.parametrize("draw", drawings.DRAWN)
+def test_the_same_every_time_and_nothing_global_changes(draw, tmp_path, monkeypatch):
+    monkeypatch.setenv(output.VARIABLE, str(tmp_path))
+    before = dict(mpl.rcParams)
+    picture = figures.save(draw(), "first")
+    figures.save(draw(), "second")
+    assert dict(mpl.rcParams) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first.pdf", "first.png", "second.pdf", "second.png"]
+    for kind, magic in (("png", b"\x89PNG"), ("pdf", b"%PDF")):
+        first, second = ((tmp_path / f"{name}.{kind}").read_bytes() for name in ("first", "second"))
+        assert first.startswith(magic)
+        assert first == second
+    assert (picture._repr_png_(), repr(picture)) == ((tmp_path / "first.png").read_bytes(), "first.png")
 
 
-def _scatter() -> figures.Figure:
-    x = np.geomspace(0.01, 1, 60) * np.ones((3, 1))
-    return figures.scatter_by_width(WIDTHS, x, x * np.array([[2.0], [1.5], [1.0]]), "a pair")
+@pytest.mark.parametrize("draw", drawings.DRAWN)
+def test_one_width_and_a_finding_above(draw):
+    fig = draw()
+    assert fig.get_figwidth() == 7
+    assert fig.get_suptitle()
 
 
-def _ratio() -> figures.Figure:
-    estimate = np.linspace(-0.1, 0.1, 5)
-    plain, printed = (LogRatio(at, at - 0.1, at + 0.2) for at in (estimate, estimate + np.log(2)))
-    return figures.ratio_over_points({"with the half": plain, "without": printed}, 0.35)
-
-
-def _covariances() -> figures.Figure:
-    return figures.covariances(
-        np.diag([1.0, 100.0]), {"ensemble": np.diag([1.0, 90.0]), "wrong": np.diag([2.0, 200.0])}
-    )
-
-
-def _time() -> figures.Figure:
-    times = np.array([0.1, 1.0])
-    values = np.array([[1.0, 2.0], [0.1, 0.2]])
-    return figures.variance_against_time((times, values), times, values, values, 0.1)
-
-
-DRAWN = [_widths, _scatter, _ratio, _covariances, _time]
-
-
-@pytest.mark.parametrize("draw", DRAWN)
-def test_the_same_every_time(draw, tmp_path, monkeypatch):
-    assert_the_same_every_time(draw, tmp_path, monkeypatch)
+@pytest.mark.parametrize("draw", drawings.AXES)
+def test_axes_are_named(draw):
+    for ax in draw().axes:
+        assert ax.get_xlabel() or ax.get_shared_x_axes().get_siblings(ax)
+        assert ax.get_ylabel() or ax.get_shared_y_axes().get_siblings(ax)
 
 
 def test_nothing_is_saved_without_a_folder(tmp_path, monkeypatch):
     monkeypatch.delenv(output.VARIABLE, raising=False)
     monkeypatch.chdir(tmp_path)
-    picture = figures.save(_time(), "figure")
-    assert picture._repr_png_().startswith(b"\x89PNG")
+    assert figures.save(drawings.size(), "figure")._repr_png_() == drawings.size()._repr_png_()
     assert not list(tmp_path.iterdir())
-
-
-def test_a_notebook_shows_the_figure_as_it_was_saved(tmp_path, monkeypatch):
-    monkeypatch.setenv(output.VARIABLE, str(tmp_path))
-    picture = figures.save(_ratio(), "figure")
-    assert picture._repr_png_() == (tmp_path / "figure.png").read_bytes()
-    assert repr(picture) == "figure.png"
-
-
-def test_a_figure_that_was_not_saved_is_shown_too():
-    assert _ratio()._repr_png_().startswith(b"\x89PNG")
 
 
 def test_pyplot_is_not_touched():
@@ -75,43 +52,23 @@ def test_pyplot_is_not_touched():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_series_floor_and_control_are_in_the_figure():
-    fig = _widths()
-    assert [text.get_text() for text in fig.legends[0].get_texts()] == [
-        "one body",
-        "many bodies",
-        "wrong",
-        "floor, expected under the law",
-        "floor, 90 % of draws",
-    ]
-    control = next(line for line in fig.axes[0].lines if line.get_label() == "wrong")
-    np.testing.assert_array_equal(control.get_xydata(), np.column_stack([WIDTHS, [1, 1, 1]]))
+def test_series_differ_in_more_than_colour_and_controls_are_grey():
+    given = looks(["a", "control: wrong", "b"])
+    assert (given["control: wrong"].colour, given["a"], given["b"]) == (GREY, *LOOKS[:2])
+    for part in zip(*LOOKS, strict=True):
+        assert len(set(part)) == len(LOOKS)
+    with pytest.raises(ValueError, match="6 series in one figure: give at most 5"):
+        looks("abcdef")
 
 
-def test_series_differ_in_more_than_colour():
-    looks = [bars[0] for bars in _widths().axes[0].containers]
-    assert len({line.get_marker() for line in looks}) == len({line.get_linestyle() for line in looks}) == 2
+def test_no_label_breaks_inside_of_mathematics():
+    label = r"a long label, with two spaces in $1 + 3.3\,K / n$"
+    series = {label: (drawings.ERROR, drawings.ERROR, drawings.ERROR)}
+    (text,) = figures.against_size(drawings.WIDTHS, series, "width", "error", "it falls").axes[0].texts
+    assert text.get_text() == "a long label, with two\nspaces in $1 + 3.3\\,K / n$"
 
 
-def test_scatter_has_a_panel_a_width_with_its_numbers():
-    fig = _scatter()
-    assert [ax.get_title() for ax in fig.axes] == ["n = 32", "n = 128", "n = 512"]
-    for ax, factor in zip(fig.axes, (2.0, 1.5, 1.0), strict=True):
-        slope, correlation = calibration(np.geomspace(0.01, 1, 60), factor * np.geomspace(0.01, 1, 60))
-        assert ax.texts[0].get_text() == f"slope {slope:.2f}\ncorr. {correlation:.3f}"
-        assert ax.collections[0].get_rasterized()
-
-
-def test_covariances_are_in_units_of_the_law():
-    law, ensemble, _, blank, left, _ = _covariances().axes[:6]
-    np.testing.assert_allclose(np.asarray(law.images[0].get_array()), np.eye(2))
-    np.testing.assert_allclose(np.asarray(ensemble.images[0].get_array()), np.diag([1, 0.9]))
-    np.testing.assert_allclose(np.asarray(left.images[0].get_array()), np.diag([0, -0.1]), atol=1e-12)
-    assert not blank.images
-
-
-@pytest.mark.parametrize("draw", [_widths, _scatter, _time])
-def test_axes_name_their_units(draw):
-    fig = draw()
-    words = [ax.get_ylabel() for ax in fig.axes] + [fig.get_supylabel()]
-    assert any("label units" in word for word in words)
+def test_labels_move_apart_where_series_end_together():
+    boxes = [text.get_window_extent() for text in drawings.widths().axes[1].texts]
+    assert len(boxes) == 4
+    assert not any(one.overlaps(other) for one in boxes for other in boxes if one is not other)

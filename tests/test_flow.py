@@ -110,7 +110,6 @@ def test_other_networks(depth, activation, backend):
 # --------------------------------------------------------------------------------------------------- finer steps
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("width", [128, 512, 2048])
 @pytest.mark.parametrize("time", [5.0, inf])
 def test_the_accuracy_asked_for(width, time):
@@ -126,7 +125,7 @@ def test_the_accuracy_asked_for(width, time):
 
 @pytest.mark.parametrize("time", [5.0, inf])
 def test_the_accuracy_asked_for_with_many_heads(time):
-    problem = Problem(MLP(3, width=512), np.random.default_rng(0).normal(size=(10, 3)), heads=64)
+    problem = Problem(MLP(3, width=512), np.random.default_rng(0).normal(size=(10, 3)), heads=32)
     # The linear systems of many heads are solved to four digits; what that leaves in the function is near 1e-5.
     fine, _ = problem.train(GradientFlow(time, rtol=5e-5))
     for rtol in (1e-2, 1e-3):
@@ -135,7 +134,6 @@ def test_the_accuracy_asked_for_with_many_heads(time):
         assert report.error <= rtol / 2
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("width", [32, 128, 512])
 @pytest.mark.parametrize("time", [5.0, inf])
 def test_the_accuracy_asked_for_by_all_that_follow_a_pilot(width, time):
@@ -172,11 +170,10 @@ def test_a_pilot_saves_evaluations_where_the_block_is_like_it_and_is_not_believe
     assert judged.error == alone.error
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("heads", [1, MANY])
-def test_of_bodies_that_follow_a_pilot_those_go_on_that_have_to(heads, backend, monkeypatch):
+@pytest.mark.parametrize(("heads", "backend"), [(1, "jax"), pytest.param(MANY, "torch", marks=pytest.mark.torch)])
+def test_only_followers_that_have_to_go_on(heads, backend, monkeypatch):
     monkeypatch.setattr(precision, "single", lambda *_: False)  # so that alone and together are the same to rounding
-    problem = Problem(MLP(3, width=128), AXES, heads=heads, bodies=6, backend=backend)
+    problem = Problem(MLP(3, width=128), AXES, heads=heads, bodies=4, backend=backend)
     pilot = problem.advised(GradientFlow(rtol=1e-2))[2]
 
     def alone(i, rtol):
@@ -184,8 +181,8 @@ def test_of_bodies_that_follow_a_pilot_those_go_on_that_have_to(heads, backend, 
         one.start, one.y = [(w[[i]], b[[i]]) for w, b in problem.start], problem.y[[i]]
         return one.train(GradientFlow(rtol=rtol), pilot)
 
-    rtol = 2 * float(np.median([alone(i, 1e9)[1].error for i in range(6)]))  # So that three of them are not there.
-    each = [alone(i, rtol) for i in range(6)]
+    rtol = 2 * float(np.median([alone(i, 1e9)[1].error for i in range(4)]))  # So that two of them are not there.
+    each = [alone(i, rtol) for i in range(4)]
     evaluations = [report.evaluations for _, report in each]
     assert min(evaluations) < max(evaluations)
     params, together = problem.train(GradientFlow(rtol=rtol), pilot)
@@ -366,14 +363,15 @@ def test_clock(eigenvalues, time, steps):
 # -------------------------------------------------------------------------------------------------------- divergence
 
 
-def test_more_equations_than_parameters():
+def test_more_equations_than_parameters(monkeypatch):
+    monkeypatch.setattr(integration, "MOST_STEPS", 64)
     net = MLP(3, width=2)
     problem = Problem(net, AXES, heads=8)
     problem.y = np.random.default_rng(0).normal(size=problem.y.shape)  # not values of such a network
     J = in_float64(jacobian)(net, body(problem.start, 0), AXES)
     assert J.shape[0] > J.shape[1]
     with pytest.raises(DivergenceError, match=r"gradient flow: .*widen the network, use fewer heads a body"):
-        problem.train(GradientFlow())
+        problem.train(DOUBLE)
 
 
 def test_an_accuracy_out_of_reach():

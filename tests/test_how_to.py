@@ -4,14 +4,12 @@ import doctest
 import re
 import shlex
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pytest
 import torch
 
-from rndlib.evidence import ledger
-from rndlib.evidence.claims import CLAIMS
+from rndlib.evidence import claims, ledger, statistics
 from rndlib.running import arguments, cli, notebooks
 
 # The pages have examples of the size of an example: more heads than such widths should carry.
@@ -47,13 +45,13 @@ def test_pages_that_stand_alone(page):
 
 
 def test_claim(monkeypatch):
-    declared, *rest = blocks("claim", "pycon")
-    scope: dict[str, Any] = {}
-    run([declared], scope)
-    claim = scope["claim"]
-    assert claim.notebook in notebooks.names()
-    monkeypatch.setattr(ledger, "CLAIMS", MappingProxyType({**CLAIMS, claim.id: claim}))
-    run(rest, scope)
+    (entry,) = blocks("claim", "toml")
+    declared = claims.declared(claims.TABLE.read_text(encoding="utf-8") + entry)
+    (new,) = set(declared) - set(claims.CLAIMS)
+    assert declared[new].notebook in notebooks.names()
+    assert callable(getattr(statistics, declared[new].check))
+    monkeypatch.setattr(ledger, "CLAIMS", declared)
+    run(blocks("claim", "pycon"), {})
 
 
 def test_torch():

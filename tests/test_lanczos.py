@@ -5,30 +5,17 @@ import pytest
 from networks import BACKENDS, body, jacobian
 
 from rndlib import MLP, datasets
+from rndlib.training.backends import load
 from rndlib.training.backends.jax.precision import in_float64
-from rndlib.training.flow.exponential import DENSE_LIMIT
+from rndlib.training.lanczos import FORMED, largest_eigenvalue
+from rndlib.training.problem import Problem
 from rndlib.training.weights import Params, Role, draw
 
 
-@in_float64
-def in_jax(net: MLP, params: Params, X: np.ndarray) -> float:
-    import jax.numpy as jnp
-
-    from rndlib.training.backends.jax.linearise import transposed
-    from rndlib.training.backends.jax.spectrum import largest_eigenvalue
-
-    return largest_eigenvalue(net, transposed(params), jnp.asarray(X))
-
-
-def in_torch(net: MLP, params: Params, X: np.ndarray) -> float:
-    import torch
-
-    from rndlib.training.backends.torch.spectrum import largest_eigenvalue
-
-    return largest_eigenvalue(net, [(torch.tensor(w), torch.tensor(b)) for w, b in params], torch.tensor(X))
-
-
-FOUND = {"jax": in_jax, "torch": in_torch}
+def largest(net: MLP, params: Params, X: np.ndarray, backend: str) -> float:
+    bodies, heads = params[-1][0].shape[:2]
+    assert len(X) * heads > FORMED
+    return largest_eigenvalue(Problem(net, params, X, np.zeros((bodies, heads, len(X)))), load(backend))
 
 
 # Of one layer the kernel is G for every head: no more eigenvalues than columns and one, after which nothing is left.
@@ -38,9 +25,8 @@ FOUND = {"jax": in_jax, "torch": in_torch}
 )
 def test_a_kernel_of_few_eigenvalues_ends_the_recurrence(X, backend):
     heads, net = 4, MLP(X.shape[1], depth=1, sigma_w=1.5, sigma_b=0.0)
-    assert len(X) * heads > DENSE_LIMIT
     exact = np.linalg.norm(1.5**2 / X.shape[1] * X @ X.T, 2)
-    found = FOUND[backend](net, draw(net, heads, 0, Role.PREDICTOR, range(2)), X)
+    found = largest(net, draw(net, heads, 0, Role.PREDICTOR, range(2)), X, backend)
     np.testing.assert_allclose(found, exact, rtol=1e-12)
 
 
@@ -49,8 +35,7 @@ def test_a_kernel_of_few_eigenvalues_ends_the_recurrence(X, backend):
 @pytest.mark.parametrize("width", [32, 512])
 def test_within_a_tenth_from_below(width, backend):
     heads, X = 16, datasets.toy(seed=2).X
-    assert len(X) * heads > DENSE_LIMIT
     net = MLP(3, width=width, sigma_w=1.5, sigma_b=0.1)
     params = draw(net, heads, 0, Role.PREDICTOR, range(3))
     exact = max(np.linalg.norm(in_float64(jacobian)(net, body(params, i), X), 2) ** 2 for i in range(3))
-    assert 0.9 * exact <= FOUND[backend](net, params, X) <= exact * (1 + 1e-12)
+    assert 0.9 * exact <= largest(net, params, X, backend) <= exact * (1 + 1e-12)

@@ -16,9 +16,12 @@ import pytest
 from scipy import stats
 
 from rndlib.estimators import RND, BayesianEnsemble, BayesianRND, DeepEnsemble
+from rndlib.evidence import studies
+from rndlib.evidence.claims import CLAIMS
+from rndlib.running import notebooks
 from rndlib.theory import kernels, laws
 from rndlib.training import weights
-from rndlib.training.backends.jax import JaxBackend, activations, flow, linearise
+from rndlib.training.backends.jax import JaxBackend, activations, linearise
 from rndlib.training.flow import integration
 from rndlib.training.problem import Task
 from rndlib.training.weights import Role, draw
@@ -135,13 +138,14 @@ def bias_of_scale_one(patch: pytest.MonkeyPatch) -> None:
     def planted(net, params):
         return [(w, b) for (w, _), (_, b) in zip(right(net, params), params, strict=True)]
 
-    for module in (linearise, flow):
-        patch.setattr(module, "scaled", planted)
+    patch.setattr(linearise, "scaled", planted)
 
 
 def steeper(patch: pytest.MonkeyPatch) -> None:
     right = activations.VALUE_AND_SLOPE["silu"]
-    patch.setitem(activations.VALUE_AND_SLOPE, "silu", lambda z: (right(1.7 * z)[0] / 1.7, right(1.7 * z)[1]))
+    patch.setitem(
+        activations.VALUE_AND_SLOPE, "silu", lambda z, xp: (right(1.7 * z, xp)[0] / 1.7, right(1.7 * z, xp)[1])
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------- estimators
@@ -219,8 +223,6 @@ MISTAKES = [
         "E2 E3",
     ),
     Mistake("the target is added", wrapped(RND, "errors", target_added), ENSEMBLES, "E2 E3"),
-    Mistake("another activation in networks than in kernels", steeper, KERNELS, "P4", compiled=True),
-    Mistake("sigma_b is not applied", bias_of_scale_one, KERNELS, "P1 P5", compiled=True),
     Mistake("weights of another scale", wrapped(weights, "_stacked", larger), KERNELS, "P1 P2 P5"),
     Mistake(
         "the RND error has one prior",
@@ -271,6 +273,9 @@ MISTAKES = [
         SAMPLES,
         "S1",
     ),
+    # Last, as programs have to be compiled anew.
+    Mistake("another activation in networks than in kernels", steeper, KERNELS, "P4", compiled=True),
+    Mistake("sigma_b is not applied", bias_of_scale_one, KERNELS, "P1 P5", compiled=True),
 ]
 
 
@@ -288,10 +293,12 @@ def failed(notebook: str, claims: str) -> set[str]:
     return {verdict.id for verdict in found if not verdict.passed} & set(claims.split())
 
 
-@pytest.mark.parametrize("notebook", sorted({mistake.notebook for mistake in MISTAKES}))
-def test_without_a_mistake_the_claims_hold(notebook):
-    claims = " ".join(mistake.claims for mistake in MISTAKES if mistake.notebook == notebook)
-    assert not failed(notebook, claims)
+def test_without_a_mistake_the_claims_hold():
+    """In the calibration on record, of which tests/test_studies.py holds the same repeat against a new run."""
+    on_record = {row["id"]: row["first"][0] for row in studies.read(notebooks.folder(), studies.CALIBRATION)}
+    for claim in {claim for mistake in MISTAKES for claim in mistake.claims.split()}:
+        assert on_record[claim]["repeat"] == 0
+        assert on_record[claim]["value"] <= CLAIMS[claim].tolerance < on_record[claim]["control"]
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)

@@ -1,4 +1,4 @@
-"""Thompson sampling: regret as defined, draws from the law, a control that loses, and the figure."""
+"""Thompson sampling: regret as defined, draws from the law, and a control that loses."""
 
 from functools import partial
 
@@ -7,9 +7,8 @@ import pytest
 from networks import BACKENDS
 from scipy import stats
 
-from rndlib import MLP, BayesianEnsemble, BayesianRND, DeepEnsemble, GradientFlow, figures, laws, output
+from rndlib import MLP, BayesianEnsemble, BayesianRND, DeepEnsemble, GradientFlow, laws
 from rndlib.practice import thompson
-from rndlib.practice.thompson import Bandit
 
 NOISE = 0.2
 NET = MLP(2, width=64, sigma_b=1.0)
@@ -20,9 +19,9 @@ SMALL = {"rounds": 2, "queries": 3, "initial": 4}
 def fitted_samplers(backend: str) -> dict[str, thompson.Sampler]:
     early = GradientFlow(time=NOISE**-2)
     return {
-        "Bayesian RND": thompson.samples(BayesianRND(NET, 1, 3, noise_std=NOISE, backend=backend)),
-        "Bayesian ensemble": thompson.members(BayesianEnsemble(NET, 3, noise_std=NOISE, backend=backend)),
-        "deep ensemble": thompson.members(DeepEnsemble(NET, 3, solver=early, backend=backend)),
+        "Bayesian RND": thompson.fitted(BayesianRND(NET, 1, 3, noise_std=NOISE, backend=backend)),
+        "Bayesian ensemble": thompson.fitted(BayesianEnsemble(NET, 3, noise_std=NOISE, backend=backend)),
+        "deep ensemble": thompson.fitted(DeepEnsemble(NET, 3, solver=early, backend=backend)),
     }
 
 
@@ -143,85 +142,20 @@ def test_a_study_is_the_runs_of_its_seeds():
 
 def test_models_are_left_as_they_are():
     model = BayesianRND(NET, 1, 3, noise_std=NOISE, seed=7)
-    thompson.samples(model)(BANDIT.candidates[:4], BANDIT.values[:4], BANDIT.candidates, 3, 0)
+    thompson.fitted(model)(BANDIT.candidates[:4], BANDIT.values[:4], BANDIT.candidates, 3, 0)
     assert model.seed == 7
     assert not model.__sklearn_is_fitted__()
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("sampler", "message"),
     [
-        ({"rounds": 0}, "rounds = 0"),
-        ({"queries": 0}, "queries = 0"),
-        ({"initial": 65}, "initial = 65: give at most the number of candidates, 64"),
-        ({"seed": -1}, "seed = -1"),
-        ({"sampler": lambda *_: np.zeros((64, 2))}, r"sampler\(...\) has shape \(64, 2\): give \(64, 3\)"),
-        ({"sampler": lambda *_: np.full((64, 3), np.nan)}, "NaN"),
-        ({"sampler": thompson.members(DeepEnsemble(NET, 2))}, "members = 2: give at least 3"),
-        ({"sampler": thompson.samples(BayesianRND(NET, 2, noise_std=NOISE))}, "n_samples = 3"),
+        (lambda *_: np.zeros((64, 2)), r"sampler\(...\) has shape \(64, 2\): give \(64, 3\)"),
+        (lambda *_: np.full((64, 3), np.nan), "NaN"),
+        (thompson.fitted(DeepEnsemble(NET, 2)), r"shape \(64, 2\): give \(64, 3\)"),
+        (thompson.fitted(BayesianRND(NET, 2, noise_std=NOISE)), "n_samples = 3"),
     ],
 )
-def test_bad_input(changes, message):
-    arguments = {"sampler": thompson.uniform, "bandit": BANDIT, "seed": 0, **SMALL, **changes}
+def test_samplers_that_draw_too_little_are_refused(sampler, message):
     with pytest.raises(ValueError, match=message):
-        thompson.regret(**arguments)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Bandit(np.array([[np.nan]]), np.zeros(1)), "candidates has a NaN"),
-        (lambda: Bandit(np.zeros((1, 1)), np.zeros(1), -1.0), "noise_std = -1.0"),
-        (lambda: thompson.branin(100), "candidates = 100: give a power of 2"),
-        (lambda: thompson.study({"a": thompson.uniform}, BANDIT, 0), "seeds = 0"),
-    ],
-)
-def test_bad_problems(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
-def regrets(labels: int = 2) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(0)
-    return {f"sampler {i}": rng.exponential(1 + i, (8, 20)) for i in range(labels)}
-
-
-def test_figure_shows_means_and_their_intervals():
-    found = regrets()
-    sums, best = figures.regret_against_queries(found, confidence=0.9, unit="units").axes
-    for ax, so_far in ((sums, np.cumsum), (best, np.minimum.accumulate)):
-        runs = so_far(found["sampler 1"], axis=1)
-        half = stats.t.ppf(0.95, 7) * stats.sem(runs)
-        low, high, mean = (np.asarray(line.get_ydata()) for line in ax.lines[3:])
-        for shown, expected in ((low, runs.mean(0) - half), (high, runs.mean(0) + half), (mean, runs.mean(0))):
-            np.testing.assert_allclose(shown, expected)
-        assert "units" in ax.get_ylabel()
-        assert ax.get_xlabel() == "queries"
-
-
-def test_a_best_candidate_found_by_all_is_drawn_too():
-    ax = figures.regret_against_queries({"a": np.tile([1.0, 0.5, 0.0, 0.0], (3, 1))}).axes[1]
-    assert ax.get_ylim()[0] == 0.25
-    ax.figure.draw_without_rendering()  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def test_series_differ_in_more_than_colour():
-    ax = figures.regret_against_queries(regrets(5)).axes[0]
-    means = [line for line in ax.lines if not line.get_label().startswith("_")]  # pyright: ignore[reportAttributeAccessIssue]
-    assert len({(line.get_marker(), line.get_linestyle()) for line in means}) == 5
-
-
-def test_figure_is_the_same_every_time(tmp_path, monkeypatch):
-    monkeypatch.setenv(output.VARIABLE, str(tmp_path))
-    for name in ("first", "second"):
-        figures.save(figures.regret_against_queries(regrets()), name)
-    for kind in ("png", "pdf"):
-        assert (tmp_path / f"first.{kind}").read_bytes() == (tmp_path / f"second.{kind}").read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("found", "message"), [(regrets(6), "at most 5"), ({"a": np.zeros((1, 3))}, "1 seed gives no interval")]
-)
-def test_figure_bad_input(found, message):
-    with pytest.raises(ValueError, match=message):
-        figures.regret_against_queries(found)
+        thompson.regret(sampler, BANDIT, seed=0, **SMALL)

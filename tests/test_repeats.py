@@ -95,9 +95,7 @@ from concurrent.futures import ProcessPoolExecutor
 import repeats
 if __name__ == "__main__":
     context = multiprocessing.get_context("spawn")
-    slots = context.Queue()
-    slots.put(repeats.cores.usable()[:1])
-    with ProcessPoolExecutor(1, context, repeats._one_core, (slots,)) as pool:
+    with ProcessPoolExecutor(1, context, repeats.end_with_the_study) as pool:
         print(pool.submit(os.getpid).result(), flush=True)
         pool.submit(time.sleep, 600).result()
 """

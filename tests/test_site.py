@@ -143,7 +143,7 @@ def test_the_report_has_every_number(soup):
     (table, *_) = soup("report.html").find_all("table")
     assert [row.find("td").get_text() for row in table.find("tbody").find_all("tr")] == list(CLAIMS)
     for verdict in site_pages.stored(notebooks.folder()):
-        assert verdict.statistic in table.get_text()
+        assert verdict.claim.statistic in table.get_text()
 
 
 def test_the_site_is_small(site):
@@ -192,36 +192,50 @@ def test_a_notebook_without_verdicts_or_names_is_refused(tmp_path):
 
 DOCSTRING = """Says *what*, of `RND` and x_ | y.
 
-    kappa = 1
+Note: a sentence.
+
+    kappa = 1 * 1
+
+one: the first.
+two: the second.
 
 Parameters
 ----------
 heads, bodies: outputs of one body,
     and bodies.
-
-Note: a sentence.
+X : array
+    Points.
 
 >>> 1 + 1
 2"""
 
 
 def test_docstrings_are_plain_text():
-    lines = site_docstrings.converted(DOCSTRING.splitlines(), {"RND": "rndlib.RND"})
-    assert lines == [
-        r"Says \*what\*, of :py:obj:`RND <rndlib.RND>` and x\_ \| y.",
-        "",
-        "::",
-        "",
-        "    kappa = 1",
-        "",
-        ".. rubric:: Parameters",
-        "",
-        "``heads``, ``bodies``",
-        "    outputs of one body, and bodies.",
+    assert site_docstrings.as_numpydoc(DOCSTRING.splitlines()) == [
+        r"Says \*what\*, of `RND` and x\_ \| y.",
         "",
         "Note: a sentence.",
         "",
+        "::",
+        "",
+        "    kappa = 1 * 1",
+        "",
+        "one",
+        "    the first.",
+        "two",
+        "    the second.",
+        "",
+        "Parameters",
+        "----------",
+        "heads, bodies",
+        "    outputs of one body,",
+        "    and bodies.",
+        "X : array",
+        "    Points.",
+        "",
+        "Examples",
+        "--------",
+        "",
         ">>> 1 + 1",
         "2",
-        "",
     ]

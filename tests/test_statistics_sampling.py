@@ -8,6 +8,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
+from power import RUNS, judge, most
 from scipy import stats
 
 from rndlib.evidence import statistics
@@ -16,10 +17,6 @@ from rndlib.theory.laws import Gaussian
 
 # Standard RND errors have a third to a half of the posterior's variance in most directions of the toy problem.
 SCALES = np.array([0.3, 0.35, 0.4, 0.5])
-
-
-def _most(runs: int, rate: float = 0.01) -> int:
-    return int(stats.binom.ppf(1 - 1e-4, runs, rate))
 
 
 def _root(seed: int = 0) -> np.ndarray:
@@ -80,20 +77,18 @@ def test_energy_in_one_dimension_is_that_of_scipy():
 
 def test_energy_size_power_and_coverage():
     rng, F = np.random.default_rng(3), _root()
-    law, wrong, tolerance = F @ F.T, F @ np.diag(SCALES) @ F.T, CLAIMS["S1-energy"].tolerance
-    failed = accepted = missed = 0
-    for _ in range(100):
+    law, wrong = F @ F.T, F @ np.diag(SCALES) @ F.T
+    findings, missed = [], 0
+    for _ in range(RUNS):
         white = rng.standard_normal((400, 4))
         right, off = (
             statistics.energy(of @ F.T + 1, np.ones(4), law, wrong) for of in (white, white * np.sqrt(SCALES))
         )
-        failed += right.value > tolerance
-        accepted += off.value <= tolerance
+        findings.append((right.value, off.value))
         low, high = off.interval or (0.0, 0.0)
         missed += not low <= 1 <= high
-    assert failed <= _most(100)
-    assert accepted <= _most(100)
-    assert missed <= _most(100, 0.15)
+    judge("S1-energy", findings)
+    assert missed <= most(RUNS, 0.15)
 
 
 def test_energy_sees_what_two_moments_do_not():
@@ -152,7 +147,7 @@ def test_energy_test_size_and_power():
         p.append(statistics.energy_test(z, w, np.zeros(3), np.eye(3), permutations=99).pvalue)
         found = statistics.energy_test(0.4 * off, w, np.zeros(3), np.eye(3), permutations=99)
         rejected += found.pvalue <= 0.05
-    assert sum(value <= 0.1 for value in p) <= _most(100, 0.1)
+    assert sum(value <= 0.1 for value in p) <= most(100, 0.1)
     assert rejected >= 95
 
 
@@ -190,21 +185,19 @@ def test_drawing_with_replacement_has_the_closed_forms():
 @pytest.mark.parametrize("heads", [2, 3])
 def test_dependence_of_samples_size_and_power(heads):
     """In units of 1/K, samples of different heads are at 0 and those drawn with replacement at 1."""
-    rng, F, tolerance = np.random.default_rng(9), _root(), CLAIMS["S2"].tolerance
-    failed = accepted = missed = 0
+    rng, F = np.random.default_rng(9), _root()
+    findings, missed = [], 0
     for run in range(40):
         functions = rng.standard_normal((50 * heads**2, heads, 4)) @ F.T
         right, off = (
             statistics.dependence_of_samples(of, F @ F.T, heads)
             for of in (functions, statistics.with_replacement(functions, heads, seed=run))
         )
-        failed += right.value > tolerance
-        accepted += off.value <= tolerance
+        findings.append((right.value, off.value))
         low, high = off.interval or (0.0, 0.0)
         missed += not low <= 1 <= high
-    assert failed <= _most(40)
-    assert accepted <= _most(40)
-    assert missed <= _most(40, 0.15)
+    judge("S2", findings)
+    assert missed <= most(40, 0.15)
 
 
 def test_repeats_counts_columns():

@@ -13,7 +13,6 @@ from networks import BACKENDS, body, forward, relative, values
 from rndlib import MLP, RND, BayesianRND, DeepEnsemble, DivergenceError, GradientFlow, StochasticGradient, kernels
 from rndlib.training.backends.jax import JaxBackend
 from rndlib.training.backends.jax.precision import in_float64
-from rndlib.training.minibatches import Draws, MinibatchSteps
 from rndlib.training.problem import Problem
 from rndlib.training.weights import Role, draw, stream
 
@@ -28,6 +27,11 @@ OPTIMIZERS = {"adam": 0.01, "sgd": 0.2}
 quick = partial(StochasticGradient, batch_size=5, epochs=4, progress=False)
 
 
+@jax.jit
+def gradient(params, x, y):
+    return jax.grad(lambda p: 0.5 * jnp.sum((forward(NET, p, x) - y) ** 2) / len(x))(params)
+
+
 @in_float64
 def written_out(member, solver):
     """A member's function: permutations by its stream, gradients by jax.grad, Adam by its formulas (Kingma and Ba)."""
@@ -35,7 +39,6 @@ def written_out(member, solver):
     y = jnp.asarray(values(NET, body(draw(NET, 1, 3, Role.TARGET, [member]), 0), X).T)
     generator = stream(3, Role.ORDER, int(Role.PREDICTOR), member)
     order = generator.permutation(len(X))
-    gradient = jax.jit(jax.grad(lambda p, x, y: 0.5 * jnp.sum((forward(NET, p, x) - y) ** 2) / len(x)))
     params, first, second = start, jax.tree.map(jnp.zeros_like, start), jax.tree.map(jnp.zeros_like, start)
     # Of 23 points 3 are left out of each epoch.
     batches = [part for _ in range(solver.epochs) for part in np.split(generator.permutation(order)[:20], 4)]
@@ -118,14 +121,14 @@ def test_patience_leaves_each_body_at_its_best_epoch():
     losses = np.array([[9, 5, 3, 4, 4, 1, 1, 1, 1.0], [9, 8, 7, 6, 5, 4, 6, 6, 6.0]])
     solver = StochasticGradient(batch_size=4, epochs=8, patience=2)
 
-    class Counting(MinibatchSteps[int]):
-        start = 0
+    class Counting:
+        epochs = 0
 
-        def epoch(self, state, batches, rates):
-            return state + 1
+        def epoch(self, batches, rates):
+            self.epochs += 1
 
-        def params(self, state):
-            return [(np.full((2, 1, 1), float(state)), np.zeros((2, 1)))]
+        def params(self):
+            return [(np.full((2, 1, 1), float(self.epochs)), np.zeros((2, 1)))]
 
     class Written(JaxBackend):
         def functions(self, net, params, X, dtype):
@@ -134,9 +137,9 @@ def test_patience_leaves_each_body_at_its_best_epoch():
         def minibatches(self, problem, optimizer, pull):
             return Counting()
 
-    ticks, draws = [], Draws(0, Role.MEMBER, range(2))
-    problem = Problem(MLP(3, width=1), Counting().params(0), X, np.zeros((2, 1, 23)))
-    found, report = solver.run(problem, Written(), draws, lambda: ticks.append(1))
+    ticks, orders = [], [stream(0, Role.ORDER, int(Role.MEMBER), body) for body in range(2)]
+    problem = Problem(MLP(3, width=1), Counting().params(), X, np.zeros((2, 1, 23)))
+    found, report = solver.run(problem, Written(), orders, lambda: ticks.append(1))
     # The first waits two epochs after its second and is not taken up again; the second stops after its seventh.
     assert found[0][0].ravel().tolist() == [2, 5]
     assert (len(ticks), report.evaluations, report.converged) == (7, 7 * (21 // 4), True)

@@ -37,6 +37,6 @@ def test_a_repeat_again_has_the_numbers_on_record(name):
     for verdict in ledgers.repeat(name, "calibrate", 0):
         numbers = CALIBRATION[verdict.id]["first"][0]
         assert numbers["repeat"] == 0
-        room = moved.ALLOWED * abs(verdict.tolerance)
+        room = moved.ALLOWED * abs(verdict.claim.tolerance)
         assert verdict.value == pytest.approx(numbers["value"], abs=room)
         assert verdict.control_value == pytest.approx(numbers["control"], abs=room, rel=moved.ALLOWED)

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from rndlib import MLP, RND, DivergenceError, GradientDescent, GradientFlow, kernels
+from rndlib.activations import ACTIVATIONS
 from rndlib.training import backends
-from rndlib.training.flow import integration
-from rndlib.training.flow.exponential import DENSE_LIMIT, SOLVE_RTOL, Spectrum
-from rndlib.training.problem import Problem
+from rndlib.training.flow import exponential, integration
+from rndlib.training.flow.exponential import DENSE_LIMIT, SOLVE_RTOL
+from rndlib.training.problem import Problem, Spectrum
+from rndlib.training.protocols import Linearised
 from rndlib.training.weights import Role, draw, draw_directions
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")]
@@ -33,14 +35,14 @@ def case(request):
     import torch
     from torch.func import jacrev, vmap
 
-    from rndlib.training.backends.torch.linearise import apply, linearise
+    from rndlib.training.backends.torch.linearise import apply, linearised
 
     net = MLP(3, width=9, depth=request.param, activation="tanh", sigma_w=1.3, sigma_b=0.7)
     points = torch.tensor(X)
     params = tensors(draw(net, HEADS, 1, Role.MEMBER, range(BODIES)))
     blocks = vmap(jacrev(lambda p: apply(net, p, points)))(params)
     J = torch.cat([a.reshape(BODIES, len(X) * HEADS, -1) for layer in blocks for a in layer], -1)
-    return net, params, linearise(net, params, points), J
+    return net, params, *linearised(net, params, points), J
 
 
 def tensors(params):
@@ -63,30 +65,48 @@ def close(found, expected):
 def test_kernel(case):
     import torch
 
-    _, _, at, J = case
-    close(at.kernel_matrix(), J @ J.mT)
-    vectors = torch.tensor(np.random.default_rng(0).normal(size=(BODIES, len(X), 5, HEADS)))
-    product = at.kernel_product(vectors)
-    for i in range(5):
-        close(product[:, :, i].flatten(1), (J @ (J.mT @ vectors[:, :, i].flatten(1)[..., None]))[..., 0])
+    *_, tangent, J = case
+    close(tangent.kernel_matrix(), J @ J.mT)
+    vectors = torch.tensor(np.random.default_rng(0).normal(size=(BODIES, 5, len(X), HEADS)))
+    close(tangent.kernel_product(vectors).flatten(2).mT, J @ (J.mT @ vectors.flatten(2).mT))
 
 
 def test_pull_back(case):
     import torch
 
-    _, params, at, J = case
+    *_, tangent, J = case
     v = torch.tensor(np.random.default_rng(0).normal(size=(BODIES, len(X), HEADS)))
-    moved = [(w.clone(), b.clone()) for w, b in params]
-    at.pull_back_(v, moved, rate=0.3)
-    close(flat(moved), flat(params) - 0.3 * (J.mT @ v.flatten(1)[..., None])[..., 0])
+    assert isinstance(tangent, Linearised)
+    close(flat(tangent.pull_back(v)), (J.mT @ v.flatten(1)[..., None])[..., 0])
 
 
-def test_linear_model(case):
+def test_push_forward(case):
+    net, params, f, tangent, J = case
+    change = tensors(draw(net, HEADS, 2, Role.MEMBER, range(BODIES)))
+    close(tangent.push_forward(change).flatten(1), (J @ flat(change)[..., None])[..., 0])
+    close(f, apply_(net, params))
 
-    net, params, at, J = case
-    others = tensors(draw(net, HEADS, 2, Role.MEMBER, range(BODIES)))
-    change = (J @ (flat(others) - flat(params))[..., None])[..., 0]
-    close(at.linear_model(others).flatten(1), at.values.flatten(1) + change)
+
+def apply_(net, params):
+    import torch
+
+    from rndlib.training.backends.torch.linearise import apply
+
+    return apply(net, params, torch.tensor(X))
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_nonlinearities_and_their_slopes(name):
+    """Far out the complex steps that the slopes are compared with would overflow."""
+    import torch
+
+    from rndlib.training.backends.torch.activations import value, value_and_slope
+
+    z = np.concatenate([np.linspace(-40, 40, 4001), [1e-300, -1e-8]])
+    found, slope = value_and_slope(name)(torch.tensor(z))
+    for one, expected in zip((found, slope), ACTIVATIONS[name].value_and_slope(z), strict=True):
+        np.testing.assert_allclose(one, expected, rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(value(name)(torch.tensor(z)), found, rtol=1e-13, atol=1e-14)
 
 
 # ---------------------------------------------------------------------------------------------------- linear systems
@@ -97,21 +117,28 @@ def many():
     """One body of so many heads that its kernel is not formed: linearised, with residuals, and the preconditioner."""
     import torch
 
-    from rndlib.training.backends.torch.linearise import linearise
+    from rndlib.training.backends.torch.linearise import linearised
 
     heads = DENSE_LIMIT // len(X) + 2
-    at = linearise(NET, tensors(draw(NET, heads, 0, Role.PREDICTOR, range(1))), torch.tensor(X))
-    return at, at.values, Spectrum(*map(torch.tensor, np.linalg.eigh(kernels.kernel(NET, X).ntk)))
+    f, tangent = linearised(NET, tensors(draw(NET, heads, 0, Role.PREDICTOR, range(1))), torch.tensor(X))
+    return tangent, f, Spectrum(*map(torch.tensor, np.linalg.eigh(kernels.kernel(NET, X).ntk)))
+
+
+def flow_integral(tangent, r, times, spectrum):
+    import torch
+
+    from rndlib.training.backends.torch import LIBRARY
+
+    times, noise = (torch.tensor(a, dtype=torch.float64) for a in (times, 0.0))
+    return exponential.flow_integral(tangent, r, times, noise, spectrum, LIBRARY)
 
 
 @pytest.mark.parametrize("iterations", [1000, 5])
 def test_a_solve_and_one_that_starts_anew(monkeypatch, many, iterations):
-    from rndlib.training.backends.torch import exponential
-
     monkeypatch.setattr(exponential, "ITERATIONS", iterations)
     monkeypatch.setattr(exponential, "STARTS", 100)
     at, r, spectrum = many
-    [v] = exponential.flow_integral(at, r, [inf], 0.0, spectrum)
+    [v] = flow_integral(at, r, [inf], spectrum)
     A, r, v = at.kernel_matrix()[0].numpy(), r.numpy().ravel(), v.numpy().ravel()
     # The recurrence's residual is the true one but for float32's rounding times the condition.
     allowed = SOLVE_RTOL + 1e-7 * np.linalg.cond(A)
@@ -120,12 +147,10 @@ def test_a_solve_and_one_that_starts_anew(monkeypatch, many, iterations):
 
 
 def test_what_did_not_converge_is_not_a_number(monkeypatch, many):
-    from rndlib.training.backends.torch import exponential
-
     monkeypatch.setattr(exponential, "ITERATIONS", 2)
     monkeypatch.setattr(exponential, "STARTS", 1)
     at, r, spectrum = many
-    assert exponential.flow_integral(at, r, [inf], 0.0, spectrum)[0].isnan().all()
+    assert flow_integral(at, r, [inf], spectrum)[0].isnan().all()
     monkeypatch.setattr(integration, "MOST_STEPS", 4)
     with pytest.raises(DivergenceError, match="estimated relative error nan"):
         RND(NET, r.shape[-1], backend="torch").fit(X)
@@ -134,15 +159,14 @@ def test_what_did_not_converge_is_not_a_number(monkeypatch, many):
 def test_a_body_that_left_the_finite_numbers_takes_no_other_along():
     import torch
 
-    from rndlib.training.backends.torch.exponential import flow_integral
-    from rndlib.training.backends.torch.linearise import linearise
+    from rndlib.training.backends.torch.linearise import linearised
 
     params = tensors(draw(NET, 1, 0, Role.MEMBER, range(3)))
     params[0][0][1] = inf
-    at = linearise(NET, params, torch.tensor(X))
+    _, tangent = linearised(NET, params, torch.tensor(X))
     r = torch.ones(3, len(X), 1, dtype=torch.float64)
     unused = Spectrum(torch.ones(len(X)), torch.eye(len(X)))
-    for v in flow_integral(at, r, [1.0, inf], 0.0, unused):
+    for v in flow_integral(tangent, r, [1.0, inf], unused):
         assert v[1].isnan().all()
         assert v[[0, 2]].isfinite().all()
 

@@ -1,4 +1,4 @@
-"""A batch on Slurm, on a cluster that `ci/slurm.py` starts; and what a cell of it computes with."""
+"""A batch on Slurm, whose commands are stood in for; and what a cell of it computes with."""
 
 import json
 import os
@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import slurm
 import small
 
 from rndlib import cores
@@ -16,8 +15,46 @@ from rndlib.running.batch import engine
 pytestmark = pytest.mark.tools
 
 SNAKEMAKE = Path(__file__).parent.parent / ".venv-workflow" / "bin" / "snakemake"
-on_slurm = pytest.mark.skipif(slurm.missing() is not None, reason=f"Slurm {slurm.missing()}")
+on_slurm = pytest.mark.skipif(not SNAKEMAKE.exists(), reason="needs Snakemake: ci/bootstrap .venv-workflow")
 
+# Under each name, what that command of Slurm does for Snakemake's plugin. A job is a process group of this machine, and
+# on record in a folder.
+SLURM = """\
+#!/bin/bash
+jobs=$(dirname "$0")/jobs
+case $(basename "$0") in
+sbatch)
+    for option; do case $option in --wrap=*) program=${option#--wrap=} ;; esac; done
+    id=1; until mkdir "$jobs/$id" 2> /dev/null; do id=$((id + 1)); done
+    echo "$@" > "$jobs/$id/asked"
+    echo RUNNING > "$jobs/$id/state"
+    SLURM_JOB_ID=$id setsid bash -c '
+        echo $$ > "$0/pid"
+        bash -c "$1" && state=COMPLETED || state=FAILED
+        echo $state > "$0/state"' "$jobs/$id" "$program" > "$jobs/$id/log" 2>&1 < /dev/null &
+    echo $id ;;
+squeue)
+    for id in $(ls "$jobs"); do echo "$id|$(cat "$jobs/$id/state")"; done ;;
+scancel)
+    signal=TERM state=CANCELLED
+    for id; do
+        case $id in
+        --signal=*) signal=${id#--signal=} state=FAILED ;;
+        *) kill -$signal -- "-$(cat "$jobs/$id/pid")"; echo $state > "$jobs/$id/state" ;;
+        esac
+    done ;;
+srun)
+    while [[ $1 == -* ]]; do shift; done
+    exec "$@" ;;
+sinfo)
+    echo "all*" ;;
+scontrol)
+    echo "MinJobAge = 3600 sec" ;;  # So long are jobs that have ended on record, and squeue can be asked.
+*)  # There is no database to ask.
+    exit 1 ;;
+esac
+"""
+COMMANDS = ["sbatch", "squeue", "scancel", "srun", "sinfo", "sacct", "sacctmgr", "scontrol", "sshare"]
 QUICK = {
     "slurm-status-command": "squeue",
     "slurm-init-seconds-before-status-checks": 2,
@@ -31,101 +68,69 @@ def place(tmp_path):
     return small.project(tmp_path)
 
 
-@pytest.mark.slurm
-@pytest.mark.skipif(not SNAKEMAKE.exists(), reason="needs Snakemake: ci/bootstrap .venv-workflow")
+@pytest.fixture
+def jobs(tmp_path, monkeypatch):
+    """Slurm on PATH, and the folder of its jobs."""
+    folder = tmp_path / "slurm"
+    (folder / "jobs").mkdir(parents=True)
+    for name in COMMANDS:
+        (folder / name).write_text(SLURM, encoding="utf-8")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder / "jobs"
+
+
+def state(job):
+    """What Slurm says of a job."""
+    return (job / "state").read_text(encoding="utf-8").strip()
+
+
 @on_slurm
-def test_jobs_killed_on_a_cluster_are_made_again_and_no_others(place):
-    """Of three cells on two nodes, one job is cancelled and the processes of another are killed, kernels and all."""
-    run = {"notebook": "01", "product": {"width": [1, 2, 3]}, "set": {"pause": 2}}
+def test_jobs_killed_on_a_cluster_are_made_again_and_no_others(place, jobs):
+    """Of three cells, one job is cancelled and the processes of another are killed."""
+    run = {"notebook": "01", "product": {"width": [1, 2, 3]}, "set": {"pause": 5}}
     (place / "grid.yaml").write_text(json.dumps({"runs": [run]}), encoding="utf-8")
-    batch = ["batch", "grid.yaml"]
-    assert small.call(place, *batch, "--results", "local", kernels=True)[0] == 0
+    assert small.call(place, "batch", "grid.yaml", "--results", "local")[0] == 0
     (place / "log").unlink()
-    # That of rndlib, but quick, and on a Slurm without a database.
+    # That of rndlib, but quick.
     (place / "quick").mkdir()
     options = (engine.HERE / "slurm" / "config.yaml").read_text(encoding="utf-8")
-    for option, value in QUICK.items():
-        options += f"{option}: {value}\n"
+    options += "".join(f"{option}: {value}\n" for option, value in QUICK.items())
     (place / "quick" / "config.yaml").write_text(options, encoding="utf-8")
-    script = """
-"$@" > first 2>&1 &
-while [ "$(grep -c begun log)" != 2 ]; do sleep 0.1; kill -0 $! || exit 1; done
-scancel 1
-scancel --signal=KILL 2
-wait $!; echo "code $?"
-ls -d batches/grid/cells/*/01_judge/SHA256SUMS | wc -l
-grep -c killed first
-"$@" 2>&1; echo "code $?"
-"""
-    asked = ["bash", "-c", script, "bash", *small.command(kernels=True), *batch, "--workflow-profile", "quick"]
-    done = subprocess.run(slurm.command(asked), cwd=place, capture_output=True, text=True, timeout=600)
-    lines = done.stdout.splitlines()
-    assert lines[:3] == ["code 1", "1", "2"], done.stderr
-    assert lines[-1] == "code 0"
-    assert "grid.yaml: 3 of 3 cells ran with every verdict as claimed; batches/grid/report.html" in lines
+    on_the_cluster = ["batch", "grid.yaml", "--workflow-profile", "quick"]
+    first = small.start(place, *on_the_cluster)
+    small.until(lambda: len(small.begun(place)) == 3, first)
+    subprocess.run(["scancel", "1"], check=True)
+    subprocess.run(["scancel", "--signal=KILL", "2"], check=True)
+    out, err = first.communicate(timeout=120)
+    assert first.returncode == 1, err
+    assert len([line for line in out.splitlines() if "killed" in line]) == 2
+    assert len(list(place.glob("batches/grid/cells/*/01_judge/SHA256SUMS"))) == 1
+    code, out, err = small.call(place, *on_the_cluster)
+    assert code == 0, err
+    assert "grid.yaml: 3 of 3 cells ran with every verdict as claimed; batches/grid/report.html" in out
+    assert [state(jobs / str(job)) for job in range(1, 6)] == ["CANCELLED", "FAILED", *["COMPLETED"] * 3]
+    assert all("--mem 4000" in (job / "asked").read_text(encoding="utf-8") for job in jobs.iterdir())
     folder = place / "batches" / "grid"
     assert small.contents(folder) == small.contents(place / "local")
     ends = [line for line in small.begun(place) if line.startswith("ended")]
     assert len(ends) == len(set(ends)) == 3
-    assert len(small.begun(place)) == 5 + 3
-    rows = json.loads((folder / "batch.json").read_text(encoding="utf-8"))["cells"]
-    assert {row["hardware"]["host"] for row in rows} == set(slurm.NODES)
     page = (folder / "report.html").read_bytes()
-    assert small.call(place, *batch, kernels=True)[0] == 0
+    assert small.call(place, "batch", "grid.yaml")[0] == 0
     assert (folder / "report.html").read_bytes() == page
     assert len(small.begun(place)) == 5 + 3
 
 
-@pytest.mark.slurm
 @on_slurm
-def test_an_interrupted_batch_cancels_its_jobs_on_the_cluster(place):
+def test_an_interrupted_batch_cancels_its_jobs_on_the_cluster(place, jobs):
     run = {"notebook": "01", "set": {"pause": 600}}
     (place / "grid.yaml").write_text(json.dumps({"runs": [run]}), encoding="utf-8")
-    script = """
-"$@" & while [ ! -e log ]; do sleep 0.1; kill -0 $! || exit 1; done
-kill -TERM $!; wait $!; echo "code $?"
-for i in $(seq 100); do [ -z "$(squeue --noheader --states=RUNNING,COMPLETING,PENDING)" ] && break; sleep 0.2; done
-squeue --noheader --states=RUNNING,COMPLETING,PENDING
-"""
-    asked = ["bash", "-c", script, "bash", *small.command(kernels=False), "batch", "grid.yaml"]
-    done = subprocess.run(
-        slurm.command([*asked, "--workflow-profile", "slurm"]), cwd=place, capture_output=True, text=True, timeout=300
-    )
-    assert done.stdout == "code 143\n", done.stderr
-
-
-@pytest.mark.slurm
-@on_slurm
-def test_a_cluster_ends_with_its_command_and_is_seen_by_nothing_else():
-    # What is left running writes to the cluster's folder for as long as it is let.
-    left = "folder=$(dirname $(scontrol show config | awk '/^SlurmdSpoolDir/ {print $3}')); "
-    left += 'while :; do : > "$folder/$((i = i + 1))"; done &'
-    script = f"sinfo --noheader --format=%D; srun --nodes=2 hostname | sort; {left} exit 7"
-    done = subprocess.run(slurm.command(["bash", "-c", script]), capture_output=True, text=True, timeout=120)
-    assert done.returncode == 7
-    assert done.stdout.splitlines() == ["2", *slurm.NODES]
-    assert "slurm" not in Path("/proc/self/mounts").read_text(encoding="utf-8")
-    assert subprocess.run(["sinfo"], capture_output=True).returncode != 0
-
-
-def test_outside_of_a_namespace_nothing_is_mounted_or_ended(monkeypatch):
-    done = []
-    monkeypatch.setattr(slurm, "_mount", done.append)
-    monkeypatch.setattr(os, "kill", lambda *arguments: done.append(arguments))
-    monkeypatch.setattr(os, "getpid", lambda: 2)
-    with pytest.raises(SystemExit, match="leave it out"):
-        slurm._inside(["true"])
-    assert done == []
-
-
-def test_without_slurm_it_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert slurm.missing() == (
-        "needs slurmctld, slurmd, sbatch, munged, unshare, ip: "
-        "apt-get install slurmctld slurmd slurm-client munge iproute2"
-    )
+    started = small.start(place, "batch", "grid.yaml", "--workflow-profile", "slurm")
+    small.until(lambda: small.begun(place), started)
+    started.terminate()
+    started.communicate(timeout=120)
+    assert started.returncode == 143
+    assert [state(job) for job in jobs.iterdir()] == ["CANCELLED"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not list threads so")

@@ -1,1 +1,1 @@
-"""What `ci/bench.py` measures: a section a module, each with a table of its own."""
+"""What `ci/bench.py` measures: one section per module, each with its own table."""

@@ -1,4 +1,4 @@
-"""One problem, trained by rndlib and by every peer, and the rows that come of it."""
+"""One problem, trained by rndlib and by every peer: the rows of a table."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,16 +14,16 @@ from rndlib.training.solvers.gradient_flow import PILOTS
 from rndlib.training.weights import Params
 
 SOLVER = GradientFlow(rtol=ACCURACY)
-"""What rndlib trains by: the accuracy that all are asked for; its default is ten times as fine."""
+"""The solver of rndlib, at the accuracy that all are asked for. Its default is ten times as fine."""
 
 CHECKED = 8
-"""Networks that are compared with the flow's, and of which those are that a peer that trains one by one is timed on."""
+"""How many networks are compared with the flow's. A peer that trains one by one is timed on as many."""
 
 JUDGED = 2 * PILOTS
-"""Networks of rndlib that are compared with the flow's: those that say how finely to step, and some that follow."""
+"""How many of rndlib's networks are compared with the flow's: the pilots, which set the steps, and as many others."""
 
 TRIED = (1e-3, 1e-2, 1e-1)
-"""Rates of Adam of which the one that comes nearest counts."""
+"""Adam's rates. The one that comes nearest counts."""
 
 NOTE = (
     f"The time until the test function of half of the networks is within {ACCURACY:g} of the converged flow's, in the "
@@ -107,7 +107,7 @@ def largest_distance(functions: np.ndarray, limit: np.ndarray) -> float:
 
 
 def _numbers(net: MLP, targets: np.ndarray) -> int:
-    """Numbers that a step of one network goes through: parameters, and activations of all points."""
+    """How many numbers one step of one network goes through: its parameters, and its activations at all points."""
     _, heads, n_samples = targets.shape
     parameters = sum(rows * (columns + 1) for rows, columns in net.layer_shapes(heads))
     return parameters + n_samples * ((net.depth - 1) * net.width + heads)

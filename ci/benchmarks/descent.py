@@ -1,7 +1,7 @@
 """How many steps descent takes until the test function is near the converged flow's.
 
-The number that the times are scaled by comes from the linear model of an infinitely wide network, at the rate that the
-networks' own tangent kernels allow; at a small size the networks themselves are trained, and say what it is there.
+The times are scaled to the steps of the linear model of an infinitely wide network, at the rate that the networks' own
+tangent kernels allow. At a small size the networks themselves are trained, to show how many steps they take.
 """
 
 from dataclasses import dataclass
@@ -12,9 +12,8 @@ from jaxtyping import Float
 from benchmarks.peers import Peer
 from rndlib import MLP, kernels
 from rndlib.training import backends
-from rndlib.training.backends.jax.linearise import transposed
-from rndlib.training.backends.jax.precision import in_float64
-from rndlib.training.backends.jax.spectrum import largest_eigenvalue
+from rndlib.training import problem as training
+from rndlib.training.lanczos import largest_eigenvalue
 from rndlib.training.weights import Params
 
 ACCURACY = 1e-2
@@ -22,7 +21,7 @@ ACCURACY = 1e-2
 done, for half of the networks."""
 
 RATE = 0.95
-"""Of the largest stable rate 2 / lambda_max, where the fastest mode would not come to rest."""
+"""The rate as a share of the largest stable one, 2 / lambda_max, at which the fastest mode would not come to rest."""
 
 MOST = 10**9
 
@@ -47,10 +46,10 @@ class Problem:
         found = backends.load("jax").functions(self.net, params, self.X_test, "float64")
         return float(np.median(_norm(found - self.limit) / _norm(self.limit)))
 
-    @in_float64
     def rate(self) -> float:
         """The rate of descent: `RATE` of what the networks' own tangent kernels at the start allow."""
-        return RATE * 2 / largest_eigenvalue(self.net, transposed(self.start), self.X)
+        problem = training.Problem(self.net, self.start, self.X, self.targets)
+        return RATE * 2 / largest_eigenvalue(problem, backends.load("jax"))
 
     def linear_steps(self) -> int:
         """Steps at `rate` until the linear model of half of the bodies is within `ACCURACY` of its limit.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,9 +61,9 @@ def _cases(asked: Asked) -> Iterator[Case]:
     members, work = (QUICK_MEMBERS, QUICK_WORK) if asked.quick else (MEMBERS, WORK)
     adam = not asked.quick
     for width in widths:
-        yield Case(f"toy, {width}", lambda width=width: _rows(toy(), width, members, work, adam and width == widths[0]))
+        yield partial(_rows, toy(), width, members, work, adam and width == widths[0])
     if not asked.quick:
-        yield Case(f"digits, {widths[0]}", lambda: _rows(digits(), widths[0], members, work, adam))
+        yield partial(_rows, digits(), widths[0], members, work, adam)
 
 
 SECTION = Section(

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -28,10 +29,7 @@ def _cases(asked: Asked) -> Iterator[Case]:
     for width in asked.widths or ((QUICK_WIDTH if asked.quick else WIDTH),):
         for method in METHODS:
             for bodies in BODIES:
-                yield Case(
-                    f"{method}, {width}, {bodies}",
-                    lambda method=method, width=width, bodies=bodies: _rows(method, width, heads, bodies, work),
-                )
+                yield partial(_rows, method, width, heads, bodies, work)
 
 
 SECTION = Section(

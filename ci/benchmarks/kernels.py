@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +22,20 @@ Matrices = tuple[np.ndarray, np.ndarray]
 FULL, QUICK = ((2000, 2000), (5000, 10)), ((200, 200),)
 DEGREES = (25, 100)
 WORK, QUICK_WORK = 10**8, 10**7
-"""Nodes times entries that a quadrature is given in a call, as it may hold an array of as many numbers: of a larger
-matrix as many columns as this allows."""
+"""The most nodes times entries per call of a quadrature, which may hold an array of so many numbers. Of a larger matrix
+only as many columns are timed as this allows."""
 
 SAMPLED, NODES, FEWER = 100, 128, 96
-"""Entries that are compared with the reference, and its nodes, and those of one that tells whether it has converged."""
+"""How many entries are compared with the reference, its nodes, and the nodes of a coarser one that shows whether it has
+converged."""
 
 
 def _cases(asked: Asked) -> Iterator[Case]:
     work = QUICK_WORK if asked.quick else WORK
     for shape in QUICK if asked.quick else FULL:
-        yield Case(f"silu {shape}", lambda shape=shape: _against_quadrature(*shape, work))
+        yield partial(_against_quadrature, *shape, work)
         for activation in ("relu", "erf", "gelu"):
-            yield Case(f"{activation} {shape}", lambda a=activation, shape=shape: _against_closed_form(a, *shape))
+            yield partial(_against_closed_form, activation, *shape)
 
 
 SECTION = Section(
@@ -60,14 +61,14 @@ def _points(n1: int, n2: int) -> Matrices:
 
 @cache
 def _stax() -> Any:
-    with quiet():  # what its dependencies say of themselves
+    with quiet():  # its dependencies print messages
         from neural_tangents import stax
 
     return stax
 
 
 def _theirs(net: MLP, nonlinearity: Any) -> Callable[[np.ndarray, np.ndarray], Matrices]:
-    """neural-tangents' kernels of the network, as its users have them: jitted, NNGP and NTK together."""
+    """The kernels of neural-tangents, as its users call them: jitted, NNGP and NTK together."""
 
     def dense(units: int) -> Any:
         return _stax().Dense(units, W_std=net.sigma_w, b_std=net.sigma_b, parameterization="ntk")
@@ -148,7 +149,7 @@ def _compared(
 
 
 def _pairs(X1: np.ndarray, X2: np.ndarray) -> Matrices:
-    """Whose i-th rows are a sampled entry: the farthest of each set, where a quadrature is worst, then any."""
+    """Two arrays whose i-th rows make one entry: the farthest points, where a quadrature is worst, then random ones."""
     half = min(SAMPLED // 2, len(X1), len(X2))
     far = [X[np.argsort(-np.linalg.norm(X, axis=1))[:half]] for X in (X1, X2)]
     generator = np.random.default_rng(1)
@@ -157,7 +158,7 @@ def _pairs(X1: np.ndarray, X2: np.ndarray) -> Matrices:
 
 
 def _reference(net: MLP, X1: np.ndarray, X2: np.ndarray, nodes: int) -> np.ndarray:
-    """NNGP and NTK of each pair of rows, (2, pairs), by the quadrature that the tests hold the kernels against."""
+    """NNGP and NTK of each pair of rows, (2, pairs), by the quadrature that the tests compare the kernels with."""
     tests = str(Path(__file__).resolve().parents[2] / "tests")
     if tests not in sys.path:
         sys.path.append(tests)

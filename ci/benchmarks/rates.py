@@ -1,4 +1,4 @@
-"""What this machine allows: the rates of its matrix products and of SiLU, on every core at once, as XLA makes them."""
+"""What this machine allows: the rates of XLA's matrix products and SiLUs, on every core at once."""
 
 from collections.abc import Callable
 from functools import cache, partial
@@ -14,26 +14,26 @@ from benchmarks.timing import Timing, side_by_side
 from rndlib import cores
 from rndlib.cores import parallel
 from rndlib.running.costs import Row, Spread
-from rndlib.training.backends.jax.activations import VALUE_AND_SLOPE
+from rndlib.training.backends.jax.activations import value_and_slope
 from rndlib.training.backends.jax.precision import in_float64
 from rndlib.training.backends.jax.programs import WIDE
 
 DTYPES = ("float32", "float64")
 SIDE, QUICK_SIDE = 2048, 512
 SHAPES, ROUNDS = ((64, 256), (256, 256), (128, 512)), 256
-"""Matrices that the nonlinearity is applied to, so often: they and their values fit a core's caches."""
+"""The shapes of the matrices that the nonlinearity is applied to, and how often. They fit a core's caches."""
 
 
 @cache
 def _rates(dtype: str, side: int) -> tuple[Timing, Timing, float, float]:
-    """The times of some products and some SiLUs on all cores, and how many operations and values they are."""
+    """The times of some products and some SiLUs on all cores, with the numbers of their operations and values."""
     count = 4 * len(cores.usable())
-    both = {"as rndlib has it": lambda x: VALUE_AND_SLOPE["silu"](x)[0], "jax.nn.silu": jax.nn.silu}
+    both = {"as rndlib has it": lambda x: value_and_slope("silu")(x)[0], "jax.nn.silu": jax.nn.silu}
     products = side_by_side({"product": _on_all_cores(lambda a: a @ a, dtype, (side, side), count)})["product"]
 
     def values(silu: Callable[[Any], Any], x: Any) -> Any:
-        # A product with a column, as in a network's last layer: to write all values would take longer than to have
-        # them, and a plain sum XLA does not vectorise.
+        # A product with a column, as in a network's last layer. Writing all values would take longer than computing
+        # them, and XLA does not vectorise a plain sum.
         weights = jnp.ones((x.shape[1], 1), x.dtype)
         return lax.map(lambda scale: silu(scale * x) @ weights, jnp.linspace(0.5, 1.5, ROUNDS, dtype=x.dtype))
 
@@ -46,7 +46,7 @@ def _rates(dtype: str, side: int) -> tuple[Timing, Timing, float, float]:
 
 
 def operations_per_second(dtype: str) -> float:
-    """Of matrix products, all cores at once."""
+    """The rate of matrix products on all cores at once."""
     products, _, operations, _ = _rates(dtype, SIDE)
     return operations / products.spread.median
 
@@ -64,7 +64,7 @@ def _on_all_cores(function: Callable[[Any], Any], dtype: str, shape: tuple[int, 
 
 
 def rows(dtype: str, side: int) -> list[Row]:
-    """Of the table: both rates."""
+    """The rows of both rates."""
     products, silus, operations, values = _rates(dtype, side)
     return [
         {"task": "matrix product", "dtype": dtype, "rate": _per_second(operations, products), "unit": "Gflop/s"},

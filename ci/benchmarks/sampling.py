@@ -27,8 +27,7 @@ WIDTH, QUICK_WIDTH = 1024, 512
 NOISE_STD = 0.1
 SAMPLES, HEADS = 512, 16
 WHOLE, BODIES, MEMBERS = 10, 2, 8
-"""For N above the first, of the networks that make SAMPLES samples, those that are timed: enough for every core of
-two."""
+"""Up to N = WHOLE, all networks that SAMPLES samples take are timed; above, these few, enough for two cores."""
 
 REPEATS, FEW = 3, 2
 EXACT = "NTK-GP"
@@ -38,7 +37,7 @@ def _cases(asked: Asked) -> Iterator[Case]:
     sizes, trained = (QUICK_SIZES, QUICK_TRAINED) if asked.quick else (SIZES, TRAINED)
     for width in asked.widths or ((QUICK_WIDTH if asked.quick else WIDTH),):
         for n, points in sizes:
-            yield Case(f"{width}, {n}, {points}", partial(_rows, width, n, points, n <= trained))
+            yield partial(_rows, width, n, points, n <= trained)
 
 
 SECTION = Section(

@@ -18,12 +18,8 @@ class Asked:
     widths: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True)
-class Case:
-    """A part of a section that is measured, and put on record, at once: a name, and what returns its rows."""
-
-    name: str
-    rows: Callable[[], list[Row]]
+Case = Callable[[], list[Row]]
+"""Measures one part of a section."""
 
 
 @dataclass(frozen=True)

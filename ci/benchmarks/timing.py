@@ -1,11 +1,11 @@
-"""Calls timed side by side, so that what else the machine does meets all of them alike.
+"""Calls timed side by side, so that other work on the machine slows all of them alike.
 
 Every repeat goes through all calls, and each repeat starts at another one. A time is the median over the repeats with
 its quartiles. A ratio is the median of the ratios within each repeat, between the least and the greatest of them: an
 interval that holds the true median with probability 1 - 2^(1 - repeats), whatever the distribution.
 
-Every call begins when this process is idle: what the one before leaves running, like a thread of XLA's that returns
-gigabytes to the system or BLAS's that spin for a tenth of a second, would hold up the next.
+Every call begins when this process is idle. Threads that the call before has left running would slow the next one:
+XLA's return gigabytes to the system, and BLAS's spin for a tenth of a second.
 """
 
 import time
@@ -20,7 +20,7 @@ from rndlib.running.costs import Spread
 Name = TypeVar("Name", bound=Hashable)
 
 REPEATS = 5
-"""Ratios of so many repeats have intervals of 94 %."""
+"""With five repeats, the intervals of ratios have a level of 94 %."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _timed(call: Callable[[], object]) -> tuple[float, float]:
 
 
 def _settle() -> None:
-    """Wait, a second at most, until all threads of this process together use less than a tenth of a core."""
+    """Wait until all threads of this process together use less than a tenth of a core, for a second at most."""
     for _ in range(100):
         before = time.process_time()
         time.sleep(0.01)

@@ -1,6 +1,7 @@
 """The whole: what `make reproduce` took, as its results have it on record."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from benchmarks.section import Asked, Case, Section
@@ -14,9 +15,9 @@ RESULTS = Path(__file__).resolve().parents[2] / "results"
 
 def _cases(asked: Asked) -> Iterator[Case]:
     profile = "smoke" if asked.quick else "paper"
-    if found := [result for result in _results() if result.run.profile == profile]:
-        keys = " ".join(result.run.key for result in found)
-        yield Case(keys, lambda: rows(found))
+    results = [result for result in _results() if result.run.profile == profile]
+    if results:
+        yield partial(rows, results)
 
 
 SECTION = Section(
@@ -30,8 +31,8 @@ SECTION = Section(
 
 
 def rows(results: list[Result]) -> list[Row]:
-    """A row a notebook, and one for all."""
-    every: list[Row] = [
+    """One row per notebook, and one for all."""
+    each: list[Row] = [
         {
             "notebook": result.run.notebook,
             "seconds": result.run.seconds,
@@ -43,7 +44,7 @@ def rows(results: list[Result]) -> list[Row]:
     ]
     seconds = reports.passed(results)
     peak = max(result.run.peak_memory for result in results) / 2**20
-    return [*every, {"notebook": f"all {len(results)}", "seconds": seconds, "peak memory, MiB": peak}]
+    return [*each, {"notebook": f"all {len(results)}", "seconds": seconds, "peak memory, MiB": peak}]
 
 
 def _results() -> list[Result]:

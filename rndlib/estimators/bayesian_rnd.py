@@ -16,7 +16,7 @@ from rndlib.cores import blockwise
 from rndlib.estimators.base import Functions, Prediction, Variances
 from rndlib.estimators.rnd import Distillation
 from rndlib.theory.crowding import points_that_count, warn_if_narrow
-from rndlib.training import backends
+from rndlib.training.problem import block_size
 from rndlib.training.weights import Params, Role, draw
 
 MeanFunction = Callable[[Float[np.ndarray, "t d"]], Variances]
@@ -114,7 +114,7 @@ class BayesianRND(RegressorMixin, Distillation):
             predictor = model._functions(start, points, model.dtype)
             return np.stack([predictor, model._target(bodies, start, points, model.dtype)], axis=1)
 
-        size = backends.load(model.backend).block_size(model.net_, model.heads, len(points))
+        size = block_size(model.net_, model.heads, len(points))
         predictors, targets = blockwise(values, model.bodies, size).swapaxes(0, 1).reshape(2, -1, len(points))
         return predictors, targets
 

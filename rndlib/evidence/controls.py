@@ -1,7 +1,7 @@
 """Bayesian RND built wrongly on purpose: the negative controls of the claims about it.
 
-Each variant is trained and evaluated by the library's own code and differs from `BayesianRND` in the one respect that
-its name says, so that what a check finds in it is due to that.
+Each variant is trained and evaluated by the library's own code. It differs from `BayesianRND` in the one respect that
+its name says, so whatever a check finds in it is due to that.
 """
 
 import numpy as np
@@ -16,20 +16,16 @@ from rndlib.training.weights import Params, Role, draw, draw_offsets
 
 
 class MisbuiltTarget(BayesianRND):
-    """Bayesian RND with a target `J_theta f(x) psi` for other theta or psi than those of Proposition 4.1.
+    """Bayesian RND with a target `J_theta f(x) psi` for another theta or psi than those of Proposition 4.1.
 
     Parameters
     ----------
-    at: the role whose draw theta is: PREDICTOR, the predictor's initial parameters, is the proposition's choice;
+    at: the role whose draw theta is. The proposition's choice is PREDICTOR, the predictor's initial parameters;
         DIRECTION takes the target at psi itself.
-    along: the role whose draw psi is: DIRECTION, a draw of its own, is the proposition's choice; PREDICTOR takes the
+    along: the role whose draw psi is. The proposition's choice is DIRECTION, a separate draw; PREDICTOR takes the
         target along the predictor's initial parameters.
     keep_last: leave the last layer's part of psi as drawn, where the proposition sets it to zero.
-    net, bodies, seed, solver: as in `BayesianRND`, with one head a body.
-
-    Raises
-    ------
-    ValueError: an argument is of the wrong type or out of range.
+    net, bodies, seed, solver: as in `BayesianRND`, with one head per body.
     """
 
     def __init__(
@@ -46,28 +42,24 @@ class MisbuiltTarget(BayesianRND):
         super().__init__(net, 1, bodies, seed=seed, solver=solver)
         self.at, self.along, self.keep_last = at, along, keep_last
 
-    def _target(self, bodies: list[int], start: Params, X: np.ndarray, dtype: str) -> np.ndarray:
+    def _target(self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str) -> np.ndarray:
         net = self.net_
         theta, psi = (draw(net, self.heads, self.seed, role, bodies) for role in (self.at, self.along))
         target = backends.load(self.backend).tangents(net, theta, psi[:-1], X, dtype)
-        # The network is linear in its last layer: along that layer's part of psi it has those parameters' values.
+        # The network is linear in its last layer: its derivative along that layer's part of psi is its value there.
         return target + self._functions([*theta[:-1], psi[-1]], X, dtype) if self.keep_last else target
 
 
 class NoiseWithoutPull(BayesianRND):
-    """Bayesian RND whose targets are jittered by noise, and whose parameters are not drawn back to their start.
+    """Bayesian RND trained on jittered targets, without the penalty that pulls the parameters to their start.
 
-    It fits its noisy targets exactly. With G = Theta_XX^-1 Theta_Xx, its error has in the limit the covariance of
+    It fits the jittered targets exactly. With G = Theta_XX^-1 Theta_Xx, its error in the limit has the covariance of
     the noise-free posterior plus `jitter^2 G^T G`.
 
     Parameters
     ----------
     jitter: standard deviation of the jitter, >= 0, in the units of y.
-    net, bodies, seed, solver: as in `BayesianRND`, with one head a body.
-
-    Raises
-    ------
-    ValueError: an argument is of the wrong type or out of range.
+    net, bodies, seed, solver: as in `BayesianRND`, with one head per body.
     """
 
     def __init__(self, net: MLP, bodies: int, *, jitter: float, seed: int = 0, solver: Solver | None = None):
@@ -76,10 +68,10 @@ class NoiseWithoutPull(BayesianRND):
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "NoiseWithoutPull":
         """Train the predictors on X (N, in_dim). Errors as in `BayesianRND.fit`; y plays no part."""
-        X = self._begin(X)
+        points, _ = self._begin(X)
 
         def targets(bodies: list[int], start: Params) -> np.ndarray:
-            xi = draw_offsets(self.seed, bodies, len(X), self.heads)
-            return self._target(bodies, start, X, "float64") - self.jitter * np.swapaxes(xi, 1, 2)
+            xi = draw_offsets(self.seed, bodies, len(points), self.heads)
+            return self._target(bodies, start, points, "float64") - self.jitter * np.swapaxes(xi, 1, 2)
 
-        return self._end(self._train(self.heads, self.bodies, Role.PREDICTOR, X, targets))
+        return self._end(self._train(self.heads, self.bodies, Role.PREDICTOR, points, targets))

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Estimate(NamedTuple):
-    """A number with the ends of its interval, which the function that returns it names; in JSON a list of the three.
+    """A number with the ends of its interval; in JSON a list of the three. The function that returns it says which.
 
     >>> from rndlib.evidence.estimate import Estimate
     >>> value, low, high = Estimate(0.5, low=0.25, high=1.0)

@@ -1,8 +1,8 @@
-"""The ledger: one verdict a claim, shown at the end of a notebook and read back by the command line.
+"""The ledger: one verdict per claim, shown at the end of a notebook and read back by the command line.
 
-Every check has one scalar value, and holds where that value is at most a tolerance declared beforehand. The
-same check, at the same settings, applied to a wrong variant (the negative control) must exceed the tolerance:
-a check that would accept the wrong variant too has shown nothing.
+Every check has one scalar value and passes if that value is at most a tolerance declared beforehand. The same check, at
+the same settings, applied to a wrong variant (the negative control) must exceed the tolerance: a check that would
+accept the wrong variant too shows nothing.
 """
 
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rndlib import output
-from rndlib.evidence.claims import CLAIMS, Finding
+from rndlib.evidence.claims import CLAIMS, Claim, Finding
 from rndlib.evidence.tables import aligned
 
 FILE = "claims.json"
@@ -23,42 +23,52 @@ FILE = "claims.json"
 class Verdict:
     """What a run found about one claim.
 
-    `value` is the number compared with `tolerance`, `interval` the confidence interval it comes from where it has
-    one. `control_value` is the same number for the negative control. The other fields repeat the claim's declaration in
-    `rndlib.evidence.claims`.
+    Parameters
+    ----------
+    claim: the claim as it was declared.
+    value: the number compared with the claim's tolerance.
+    interval: the confidence interval that the value comes from, where it has one.
+    control_value: the same number for the negative control.
 
     Raises
     ------
-    ValueError: a number is not finite, or `passed` or `control_rejected` contradicts the numbers.
+    ValueError: a number is not finite.
     """
 
-    id: str
-    statement: str
-    notebook: str
-    source: str
-    statistic: str
-    unit: str
-    kind: str
+    claim: Claim
     value: float
     interval: tuple[float, float] | None
-    tolerance: float
-    passed: bool
-    control: str
     control_value: float
-    control_rejected: bool
 
     def __post_init__(self):
-        for name in ("value", "tolerance", "control_value"):
-            _finite(self.id, name, getattr(self, name))
-        for end in self.interval or ():
-            _finite(self.id, "interval", end)
-        if self.passed != (self.value <= self.tolerance):
-            raise ValueError(f"{self.id}: passed = {self.passed} contradicts {self.value} against {self.tolerance}")
-        if self.control_rejected != (self.control_value > self.tolerance):
-            raise ValueError(
-                f"{self.id}: control_rejected = {self.control_rejected} contradicts {self.control_value} against "
-                f"{self.tolerance}"
-            )
+        for number in (self.value, self.claim.tolerance, self.control_value, *(self.interval or ())):
+            if not isfinite(number):
+                raise ValueError(f"{self.id}: {number!r} is not a finite number")
+
+    @property
+    def id(self) -> str:
+        """The claim's id."""
+        return self.claim.id
+
+    @property
+    def passed(self) -> bool:
+        """Whether the value is at most the tolerance."""
+        return self.value <= self.claim.tolerance
+
+    @property
+    def control_rejected(self) -> bool:
+        """Whether the negative control is above the tolerance."""
+        return self.control_value > self.claim.tolerance
+
+    def row(self) -> dict[str, Any]:
+        """The claim and the verdict on it as one flat object, as in `claims.json`."""
+        return asdict(self.claim) | {
+            "value": self.value,
+            "interval": self.interval and list(self.interval),
+            "passed": self.passed,
+            "control_value": self.control_value,
+            "control_rejected": self.control_rejected,
+        }
 
 
 def holds(verdict: Verdict) -> bool:
@@ -76,46 +86,33 @@ def read(path: str | Path) -> list[Verdict]:
     """
     path = Path(path)
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))["claims"]
-        verdicts = [_verdict(row) for row in rows]
-        _no_repeats(verdict.id for verdict in verdicts)
+        return [_verdict(row) for row in json.loads(path.read_text(encoding="utf-8"))["claims"]]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is not a ledger ({error}): run the notebook again") from error
-    return verdicts
 
 
 def table(verdicts: Iterable[Verdict]) -> str:
     """An aligned Markdown table, numbers rounded so that every machine prints the same."""
-    head = [
-        "id",
-        "statement",
-        "statistic",
-        "value",
-        "interval",
-        "tolerance",
-        "negative control",
-        "its value",
-        "verdict",
-    ]
-    return aligned(head, [_cells(verdict) for verdict in verdicts])
+    head = ["id", "statement", "statistic", "value", "interval", "tolerance", "negative control", "its value"]
+    return aligned([*head, "verdict"], map(_cells, verdicts))
 
 
 def _cells(verdict: Verdict) -> list[str]:
     return [
         verdict.id,
-        verdict.statement,
-        verdict.statistic,
+        verdict.claim.statement,
+        verdict.claim.statistic,
         rounded(verdict.value),
         "" if verdict.interval is None else f"[{', '.join(map(rounded, verdict.interval))}]",
-        rounded(verdict.tolerance),
-        verdict.control,
+        rounded(verdict.claim.tolerance),
+        verdict.claim.control,
         f"{rounded(verdict.control_value)}, {'rejected' if verdict.control_rejected else 'NOT REJECTED'}",
         "PASS" if holds(verdict) else "FAIL",
     ]
 
 
 def rounded(number: float) -> str:
-    """Two significant digits, and no more than three decimals: what is nearly zero has no digits to rely on."""
+    """Two significant digits and at most three decimals, because the digits of a nearly zero value are noise."""
     return f"{round(number, 3) + 0.0:.2g}"
 
 
@@ -130,8 +127,8 @@ class Ledger:
 
         Parameters
         ----------
-        claim_id: id of a row of `rndlib.evidence.claims.CLAIMS`.
-        finding: the claim's statistic on what it is about.
+        claim_id: id of a claim in `rndlib.evidence.claims.CLAIMS`.
+        finding: the claim's statistic on what the claim is about.
         control: the same statistic, at the same settings, on the claim's negative control.
 
         Raises
@@ -141,29 +138,17 @@ class Ledger:
         """
         if claim_id not in CLAIMS:
             raise ValueError(
-                f"claim_id = {claim_id!r}: declare it in rndlib.evidence.claims, or use one of {', '.join(CLAIMS)}"
+                f"claim_id = {claim_id!r}: declare it in rndlib/evidence/claims.toml, or use one of {', '.join(CLAIMS)}"
             )
         claim = CLAIMS[claim_id]
         for number in (finding, control):
             if number.check not in (None, claim.check):
-                raise ValueError(f"{claim_id}: judged by {number.check}, and declared to be by {claim.check}: use that")
-        verdict = Verdict(
-            id=claim.id,
-            statement=claim.statement,
-            notebook=claim.notebook,
-            source=claim.source,
-            statistic=claim.statistic,
-            unit=claim.unit,
-            kind=claim.kind,
-            value=finding.value,
-            interval=finding.interval,
-            tolerance=claim.tolerance,
-            passed=finding.value <= claim.tolerance,
-            control=claim.control,
-            control_value=control.value,
-            control_rejected=control.value > claim.tolerance,
-        )
-        _no_repeats(v.id for v in [*self.verdicts, verdict])
+                raise ValueError(
+                    f"{claim_id}: judged by {number.check}, but {claim.check} is declared: use {claim.check}"
+                )
+        if any(verdict.id == claim_id for verdict in self.verdicts):
+            raise ValueError(f"{claim_id} is on record already: give one verdict per claim")
+        verdict = Verdict(claim, finding.value, finding.interval, control.value)
         self.verdicts.append(verdict)
         return verdict
 
@@ -171,7 +156,7 @@ class Ledger:
         """Write `claims.json` into the folder of this run (see `rndlib.output`); nothing where there is none."""
         folder = output.folder()
         if folder is not None:
-            rows = [asdict(verdict) for verdict in self.verdicts]
+            rows = [verdict.row() for verdict in self.verdicts]
             output.write(folder / FILE, json.dumps({"claims": rows}, indent=2, allow_nan=False).encode() + b"\n")
 
     def __repr__(self) -> str:
@@ -181,29 +166,13 @@ class Ledger:
 
 
 def _verdict(row: Any) -> Verdict:
-    wanted = {field.name: field.type for field in fields(Verdict)}
-    if not isinstance(row, dict) or set(row) != set(wanted):
-        raise ValueError(f"a verdict has the fields {', '.join(wanted)}, and here is {row!r}")
-    for name, type_ in wanted.items():
-        if type_ is float:
-            _finite(row["id"], name, row[name])
-        elif type_ in (str, bool) and not isinstance(row[name], type_):
-            raise ValueError(f"{name} = {row[name]!r} is not a {type_.__name__}")
+    row = {"check": "", "why": "", **row}  # which older files lack
+    claim = Claim(**{field.name: row[field.name] for field in fields(Claim)})
     interval = row["interval"]
     if interval is not None:
         low, high = interval
         interval = (low, high)
-    return Verdict(**{**row, "interval": interval})
-
-
-def _finite(claim_id: Any, name: str, number: Any) -> None:
-    if isinstance(number, bool) or not isinstance(number, (int, float)) or not isfinite(number):
-        raise ValueError(f"{claim_id}: {name} = {number!r} is not a finite number")
-
-
-def _no_repeats(ids: Iterable[str]) -> None:
-    seen: set[str] = set()
-    for claim_id in ids:
-        if claim_id in seen:
-            raise ValueError(f"{claim_id} is on record twice: one verdict a claim")
-        seen.add(claim_id)
+    verdict = Verdict(claim, row["value"], interval, row["control_value"])
+    if verdict.row() != row:
+        raise ValueError(f"{verdict.id} has other fields than a verdict, or contradicts its numbers: {row!r}")
+    return verdict

@@ -1,4 +1,4 @@
-"""What many seeds said of the ledger: the tables stored beside the notebooks, and how the report shows them.
+"""How the verdicts depend on the seeds: the tables stored beside the notebooks, as parts of a report.
 
 `ci/repeats.py` writes them. `calibration.json` counts, over hundreds of seeds at a small size, how often a true claim
 failed and how often a negative control passed; `other_seeds.json` has the verdicts of other seeds at the stored size.
@@ -17,13 +17,13 @@ OTHER_SEEDS = "other_seeds.json"
 
 
 def read(place: Path, name: str) -> list[dict[str, Any]]:
-    """The rows of a stored table, one a claim; none where it has not been made."""
+    """The rows of a stored table, one per claim; none if it has not been made."""
     path = place / name
     return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.is_file() else []
 
 
 def report(place: Path) -> list[str]:
-    """Both tables as parts of a Markdown report; those that have not been made are left out."""
+    """Both tables as parts of a Markdown report, without those that have not been made."""
     parts = []
     if rows := read(place, OTHER_SEEDS):
         seeds = len(rows[0]["first"])
@@ -43,20 +43,15 @@ def _seeds(row: dict[str, Any]) -> list[str]:
     tolerance = CLAIMS[row["id"]].tolerance
     values, controls = ([numbers[key] for numbers in row["first"]] for key in ("value", "control"))
     verdicts = ("PASS" if v <= tolerance < c else "FAIL" for v, c in zip(values, controls, strict=True))
-    return [
-        row["id"],
-        rounded(tolerance),
-        *(" ".join(map(rounded, part)) for part in (values, controls)),
-        " ".join(verdicts),
-    ]
+    columns = map(rounded, values), map(rounded, controls), verdicts
+    return [row["id"], rounded(tolerance), *map(" ".join, columns)]
 
 
 def _calibration(row: dict[str, Any]) -> list[str]:
-    return [row["id"], str(row["repeats"]), *(_share(row[key], row["repeats"]) for key in ("failed", "missed"))]
+    from scipy.stats import binomtest  # Here, because it takes a second, and every command imports this module.
 
-
-def _share(count: int, repeats: int) -> str:
-    from scipy.stats import binomtest  # Here, as it takes a second, and every command imports this module.
-
-    top = binomtest(count, repeats, alternative="less").proportion_ci(0.95).high
-    return f"{100 * count / repeats:.1f} % (at most {100 * top:.1f} %)"
+    repeats, cells = row["repeats"], []
+    for count in (row["failed"], row["missed"]):
+        top = binomtest(count, repeats, alternative="less").proportion_ci(0.95).high
+        cells.append(f"{100 * count / repeats:.1f} % (at most {100 * top:.1f} %)")
+    return [row["id"], str(repeats), *cells]

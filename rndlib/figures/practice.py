@@ -1,118 +1,113 @@
-"""Figures of contenders on real data: intervals beside each other, predictions, images, and quality against heads."""
+"""Figures of contenders on real data: their scores side by side, predictions, images, and regret."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 import numpy as np
 from jaxtyping import Float
 
-from rndlib.figures.style import BLACK, BLUE, GREY, LOOKS, RED, Figure, blank, legend_below, style
-from rndlib.practice.comparison import Interval
+from rndlib.evidence.estimate import Estimate
+from rndlib.evidence.statistics import t_interval
+from rndlib.figures.style import BLUE, GREY, VERMILION, Figure, blank, label_ends, legend, looks, style
 
 
-def intervals(panels: Mapping[str, Mapping[str, Interval]], at: float, says: str) -> Figure:
-    """Estimates with their intervals, a row a contender and a panel a score, around a line.
-
-    panels: title, which is the axis's label too, to label to interval; the same labels in all. at, says: where the line
-    is, and what it stands for.
-    """
-    labels = list(next(iter(panels.values())))
-    with style():
-        width, height = 2.0 + 2.6 * len(panels), 0.9 + 0.28 * len(labels)
-        fig, axes = blank(1, len(panels), width=width, height=height, sharey="row")
-        for ax, (title, rows) in zip(axes[0], panels.items(), strict=True):
-            ax.axvline(at, color=BLACK, linewidth=0.9, linestyle="--", label=says)
-            for place, label in enumerate(labels):
-                found = rows[label]
-                bars = [[found.estimate - found.low], [found.high - found.estimate]]
-                ax.errorbar([found.estimate], [place], xerr=bars, color=BLUE, marker="o")
-            ax.set_xlabel(title)
-        axes[0, 0].set_yticks(range(len(labels)), labels)
-        axes[0, 0].invert_yaxis()
-        legend_below(fig, axes)
-    return fig
-
-
-def quality_against_seconds(found: Mapping[str, tuple[float, Interval]], quality: str) -> Figure:
-    """A score with its interval against what it costs, a marker a contender.
-
-    found: label to seconds and interval. quality: the label of the score's axis.
-
-    Raises
-    ------
-    ValueError: more than eight contenders, which would look alike.
-    """
-    if len(found) > 2 * len(LOOKS):
-        raise ValueError(f"found has {len(found)} labels: give at most {2 * len(LOOKS)}, as more would look alike")
-    with style():
-        fig, axes = blank(width=6.2, height=3.6)
-        ax = axes[0, 0]
-        for place, (label, (seconds, at)) in enumerate(found.items()):
-            colour, marker, _ = LOOKS[place % len(LOOKS)]
-            fill = colour if place < len(LOOKS) else "white"
-            bars = [[at.estimate - at.low], [at.high - at.estimate]]
-            ax.errorbar(
-                [seconds], [at.estimate], bars, color=colour, marker=marker, mfc=fill, linestyle="", label=label
-            )
-        ax.set(xscale="log", xlabel="seconds to fit and predict, median over splits", ylabel=quality)
-        legend_below(fig, axes)
-    return fig
-
-
-def predictions(
-    panels: Mapping[str, tuple[Float[np.ndarray, " t"], Float[np.ndarray, " t"]]], seen: Float[np.ndarray, " t"]
+@style()
+def intervals(
+    panels: Mapping[str, Mapping[str, Estimate]],
+    title: str,
+    lines: Mapping[str, float] | None = None,
+    logarithmic: Collection[str] = (),
 ) -> Figure:
-    """What was seen at the test points against what was predicted, with 90 % intervals; a panel a contender.
+    """Scores with their intervals, a row for each contender and a panel for each score.
+
+    Parameters
+    ----------
+    panels: label of a score to the estimates of all contenders, by name.
+    lines: what a score of no contender stands for, and where it is in all panels.
+    logarithmic: labels of scores with a log axis.
+    """
+    names = list(next(iter(panels.values())))
+    fig, (axes,) = blank(title, 1, len(panels), 1.2 + 0.24 * len(names), sharey=True)
+    for ax, (label, scores) in zip(axes, panels.items(), strict=True):
+        for says, at in (lines or {}).items():
+            ax.axvline(at, color="black", linewidth=0.9, linestyle="--", label=says)
+        for place, name in enumerate(names):
+            value, low, high = scores[name]
+            bars = [[value - low], [high - value]]
+            ax.errorbar([value], [place], xerr=bars, color=BLUE, marker="o", linestyle="")
+        ax.set(xlabel=label, xscale="log" if label in logarithmic else "linear")
+    axes[0].set_yticks(range(len(names)), names)
+    axes[0].invert_yaxis()
+    if lines:
+        legend(fig, axes)
+    return fig
+
+
+@style()
+def predictions(
+    panels: Mapping[str, tuple[Float[np.ndarray, " t"], Float[np.ndarray, " t"]]],
+    seen: Float[np.ndarray, " t"],
+    title: str,
+) -> Figure:
+    """Labels of the test points against what was predicted, with 90 % intervals; a panel for each contender.
 
     panels: title to predicted means and half widths of the intervals. seen: the labels.
     """
-    with style():
-        fig, axes = blank(1, len(panels), width=3.1 * len(panels) + 0.4, height=3.6, sharex=True, sharey=True)
-        for ax, (title, (mean, half)) in zip(axes[0], panels.items(), strict=True):
-            ax.errorbar(mean, mean, half, color=GREY, linestyle="", linewidth=0.8, alpha=0.7, label="90 % interval")
-            outside = np.abs(seen - mean) > half
-            for where, colour, marker, label in (
-                (~outside, BLUE, "o", "seen, inside its interval"),
-                (outside, RED, "s", "seen, outside"),
-            ):
-                ax.plot(mean[where], seen[where], color=colour, marker=marker, linestyle="", markersize=3, label=label)
-            ax.set(title=title, xlabel="predicted (standard deviations of y)")
-        axes[0, 0].set_ylabel("seen (standard deviations of y)")
-        legend_below(fig, axes)
+    fig, (axes,) = blank(title, 1, len(panels), 3.2, sharex=True, sharey=True)
+    for ax, (name, (mean, half)) in zip(axes, panels.items(), strict=True):
+        ax.errorbar(mean, mean, half, color=GREY, linestyle="", linewidth=0.8, alpha=0.7, label="90 % interval")
+        outside = np.abs(seen - mean) > half
+        ax.plot(mean[~outside], seen[~outside], ".", color=BLUE, label="label inside its interval")
+        ax.plot(mean[outside], seen[outside], "s", color=VERMILION, markersize=3, label="label outside")
+        ax.set(title=name, xlabel="predicted\n(standard deviations of y)")
+    axes[0].set_ylabel("seen\n(standard deviations of y)")
+    legend(fig, axes)
     return fig
 
 
-def images(rows: Mapping[str, Float[np.ndarray, "shown pixels"]]) -> Figure:
-    """Square grey images, a row a kind."""
-    shown = max(map(len, rows.values()))
-    with style():
-        fig, axes = blank(len(rows), shown, width=0.75 * shown + 1.2, height=0.8 * len(rows))
-        for line, (title, pictures) in zip(axes, rows.items(), strict=True):
-            for ax, picture in zip(line, pictures, strict=False):
-                side = round(len(picture) ** 0.5)
-                ax.imshow(picture.reshape(side, side), cmap="gray_r")
-            for ax in line:
-                ax.set(xticks=[], yticks=[])
-                ax.grid(False)
-            line[0].set_ylabel(title, rotation=0, ha="right", va="center")
+@style()
+def images(rows: Mapping[str, Float[np.ndarray, "shown pixels"]], title: str) -> Figure:
+    """Square grey images, a row for each kind."""
+    fig, axes = blank(title, len(rows), max(map(len, rows.values())), 0.3 + 0.62 * len(rows))
+    for ax in axes.flat:
+        ax.set(xticks=[], yticks=[])
+        ax.grid(False)
+    for line, (kind, pictures) in zip(axes, rows.items(), strict=True):
+        line[0].set_ylabel(kind, rotation=0, ha="right", va="center")
+        for ax, picture in zip(line, pictures, strict=False):
+            side = round(len(picture) ** 0.5)
+            ax.imshow(picture.reshape(side, side), cmap="gray_r")
     return fig
 
 
-def areas_against_heads(
-    heads: Sequence[int], found: Mapping[str, Sequence[Interval]], limits: Mapping[str, float]
-) -> Figure:
-    """AUROC against the number of heads it is computed from, with intervals, and where infinitely many would lead.
+@style()
+def regret_against_queries(regrets: Mapping[str, Float[np.ndarray, "seeds queries"]], title: str, unit: str) -> Figure:
+    """Cumulative regret and smallest regret so far against queries: means over seeds with 95 % intervals.
 
-    heads: (counts,). found: label to an interval for each count. limits: the same labels to the AUROC of the law.
+    Parameters
+    ----------
+    regrets: label to the regret of each query, in their order (`rndlib.practice.thompson.study`).
+    unit: of regret.
     """
-    with style():
-        fig, axes = blank(width=5.2, height=3.6)
-        ax = axes[0, 0]
-        for (label, rows), (colour, marker, line) in zip(found.items(), LOOKS, strict=False):
-            centre = np.array([row.estimate for row in rows])
-            bars = np.array([[row.estimate - row.low, row.high - row.estimate] for row in rows]).T
-            ax.errorbar(heads, centre, bars, color=colour, marker=marker, linestyle=line, label=label)
-            ax.axhline(limits[label], color=colour, linewidth=0.9, linestyle=line, alpha=0.6)
-        ax.set_xscale("log", base=2)
-        ax.set(xlabel="heads, K (thin lines: the exact posterior)", ylabel="AUROC")
-        legend_below(fig, axes)
+    fig, (axes,) = blank(title, 1, 2, 3.3)
+    look, ends = looks(regrets), []
+    for index, (label, values) in enumerate(regrets.items()):
+        colour, marker, line = look[label]
+        queries = np.arange(1, values.shape[1] + 1)
+        # Markers of one series lie between those of the others.
+        every = (index * len(queries) // (5 * len(regrets)), max(1, len(queries) // 5))
+        for ax, so_far in zip(axes, (np.cumsum, np.minimum.accumulate), strict=True):
+            runs = so_far(values, axis=1)
+            mean, band = runs.mean(axis=0), np.array([t_interval(at, 0.975)[1:] for at in runs.T])
+            ax.fill_between(queries, *band.T, color=colour, alpha=0.15, linewidth=0)
+            for end in band.T:  # in grey, overlapping bands are told apart by their edges
+                ax.plot(queries, end, color=colour, linestyle=line, linewidth=0.5)
+            ax.plot(queries, mean, color=colour, linestyle=line, marker=marker, markevery=every, label=label)
+        ends.append((label, float(values.min(axis=1).mean()), look[label]))
+    axes[0].set(xlabel="queries", ylabel=f"cumulative regret\n({unit})", title="all queries count")
+    axes[1].set(xlabel="queries", ylabel=f"smallest regret so far\n({unit})", title="the best one counts")
+    axes[0].set_ylim(bottom=0)
+    # Over decades. An interval's lower end can be below 0, and is cut off there.
+    means = np.concatenate([np.minimum.accumulate(values, axis=1).mean(axis=0) for values in regrets.values()])
+    axes[1].set(yscale="log", ylim=(means[means > 0].min(initial=1.0) / 2, None))
+    label_ends(axes[1], ends)
     return fig

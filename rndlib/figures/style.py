@@ -1,29 +1,38 @@
-"""The figures of the notebooks, in one style.
+"""The one style of all figures, and the marks they are made of.
 
-Colours are Paul Tol's high-contrast set, told apart by colour-blind readers and in grey; marker and line style repeat
-what colour says. Figures are made without pyplot: nothing global is set, and none stays open.
+A prediction is a black line, a measurement a marker with its interval, and a control is grey. The colours are Okabe and
+Ito's, which colour-blind readers can tell apart. Markers and line styles repeat what they say, for print in grey.
+Figures are made without pyplot, so nothing global is set and none stays open.
 """
 
-from contextlib import AbstractContextManager
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import _GeneratorContextManager
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, Literal
+from itertools import pairwise
+from textwrap import fill
+from typing import Any, Literal, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.container import Container
 from matplotlib.figure import Figure as _Figure
 
 from rndlib import output
 
-BLUE, RED, YELLOW, GREY, BLACK = "#004488", "#BB5566", "#DDAA33", "#8C8C8C", "#000000"
-LOOKS = [(BLUE, "o", "-"), (RED, "s", "--"), (YELLOW, "D", "-."), (BLACK, "^", ":")]
+BLUE, VERMILION, GREEN, PURPLE, ORANGE = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"
+BLACK, GREY = "#000000", "#767676"
+WIDTH = 7.0  # inches, of every figure
+_DPI = 150
 _STYLE: dict[Any, Any] = {
     "axes.grid": True,
     "axes.spines.right": False,
     "axes.spines.top": False,
-    "axes.titlesize": 10,
+    "axes.titlesize": 9,
+    "figure.labelsize": 9,
+    "figure.titlesize": 10,
     "font.size": 9,
     "grid.alpha": 0.25,
     "grid.linewidth": 0.6,
@@ -31,10 +40,31 @@ _STYLE: dict[Any, Any] = {
     "legend.fontsize": 8,
     "lines.linewidth": 1.4,
     "lines.markersize": 4.5,
+    "mathtext.fontset": "cm",
     "pdf.fonttype": 42,  # Letters stay letters in the PDF.
-    "svg.hashsalt": "rndlib",
 }
-_DPI = 150
+
+Interval = tuple[Any, Any, Any]
+"""An estimate with the low and the high end of its interval: an `Estimate`, or three arrays."""
+
+
+class Look(NamedTuple):
+    """How one series is told from the others, in colour and in grey."""
+
+    colour: str
+    marker: str
+    line: Any
+
+
+LOOKS = (
+    Look(BLUE, "o", "-"),
+    Look(VERMILION, "s", "--"),
+    Look(GREEN, "D", "-."),
+    Look(PURPLE, "^", (0, (4, 1, 1, 1, 1, 1))),
+    Look(ORANGE, "v", (0, (2, 1))),
+)
+CONTROL = Look(GREY, "x", ":")
+PREDICTION = Look(BLACK, "", "-")
 
 
 class Figure(_Figure):
@@ -44,22 +74,108 @@ class Figure(_Figure):
         return _drawn(self, "png")
 
 
-def style() -> AbstractContextManager[None]:
-    """The settings under which every figure here is made; use it around figures of your own."""
+def style() -> _GeneratorContextManager[None]:
+    """The settings of every figure here, as a context or a decorator; use it around figures of your own."""
     return mpl.rc_context(_STYLE)
 
 
 def blank(
+    title: str = "",
     rows: int = 1,
     columns: int = 1,
-    width: float = 7.0,
-    height: float = 3.2,
+    height: float = 3.0,
     sharex: bool = False,
     sharey: bool | Literal["row"] = False,
 ) -> tuple[Figure, np.ndarray]:
-    """A figure of `width` by `height` inches, and its axes `(rows, columns)`; call it inside `style()`."""
-    fig = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")
+    """A figure with the finding as its title, `height` inches high, and its axes `(rows, columns)`."""
+    fig = Figure(figsize=(WIDTH, height), dpi=_DPI, layout="compressed")
+    if title:
+        fig.suptitle(title, x=0.01, ha="left")
     return fig, fig.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
+
+
+def looks(labels: Iterable[str]) -> dict[str, Look]:
+    """A look for each label: grey for one that begins with "control", and for others the next of `LOOKS`.
+
+    Raises
+    ------
+    ValueError: more labels than there are looks.
+    """
+    labels = list(labels)
+    plain = [label for label in labels if not label.startswith("control")]
+    if len(plain) > len(LOOKS):
+        raise ValueError(f"{len(plain)} series in one figure: give at most {len(LOOKS)}, as more would look alike")
+    given = dict(zip(plain, LOOKS, strict=False))
+    return {label: given.get(label, CONTROL) for label in labels}
+
+
+def measured(
+    ax: Axes, places: Any, estimate: Interval, look: Look, label: str | None = None, joined: bool = False
+) -> None:
+    """Estimates at their places as markers, with bars from the low to the high ends of their intervals."""
+    centre, low, high = (np.atleast_1d(np.asarray(part, float)) for part in estimate)
+    line = look.line if joined else ""
+    ax.errorbar(
+        places,
+        centre,
+        [centre - low, high - centre],
+        color=look.colour,
+        marker=look.marker,
+        linestyle=line,
+        label=label,
+    )
+
+
+def predicted(ax: Axes, places: Any, values: Any, label: str | None = None, line: Any = "-") -> None:
+    """What a theorem or a rule says, as a thin black line."""
+    ax.plot(places, values, color=BLACK, linewidth=1, linestyle=line, label=label)
+
+
+def side_by_side(count: int, factor: float = 1.04) -> np.ndarray:
+    """Factors by which to move `count` series apart on a log axis, so that no bar or marker hides another."""
+    return np.geomspace(1 / factor, factor, count) if count > 1 else np.ones(count)
+
+
+def name_panel(ax: Axes, name: str) -> None:
+    """The name of a panel above it: grey where it shows a control."""
+    ax.set_title(name, color=GREY if name.startswith("control") else BLACK)
+
+
+def label_ends(ax: Axes, ends: Sequence[tuple[str, float, Look]]) -> None:
+    """Write labels with their markers to the right of the axes, moved apart where two would overlap.
+
+    ends: label, height in data coordinates, and look of each. Call this when all is drawn, as limits may move.
+    """
+    inch, line = ax.figure.dpi / ax.bbox.width, 0.17 * ax.figure.dpi / ax.bbox.height  # as fractions of the axes
+    places = (ax.transScale + ax.transLimits).transform([(ax.get_xlim()[1], height) for _, height, _ in ends])
+    heights = np.clip(places[:, 1], 0, 1)
+    texts = sorted((height, _wrapped(text), look) for height, (text, _, look) in zip(heights, ends, strict=True))
+    half = [line * (text.count("\n") + 1) / 2 for _, text, _ in texts]
+    centres = [height for height, *_ in texts]
+    for below, above in pairwise(range(len(texts))):
+        centres[above] = max(centres[above], centres[below] + half[below] + half[above])
+    ceiling = 1 + line
+    for place in reversed(range(len(texts))):
+        centres[place] = min(centres[place], ceiling - half[place])
+        ceiling = centres[place] - half[place]
+    for centre, (_, text, (colour, marker, _)) in zip(centres, texts, strict=True):
+        shared = {"color": colour, "transform": ax.transAxes}
+        ax.text(1 + 0.17 * inch, centre, text, va="center", fontsize=8, linespacing=1.05, **shared)
+        ax.plot([1 + 0.08 * inch], [centre], marker=marker, clip_on=False, **shared)
+
+
+def legend(fig: Figure, axes: Any) -> None:
+    """One legend for all panels, measurements first: beside one panel, below several."""
+    panels = np.ravel(axes)
+    pairs = [pair for ax in panels for pair in zip(*ax.get_legend_handles_labels(), strict=True)]
+    pairs.sort(key=lambda pair: not isinstance(pair[0], Container))
+    entries = {label: handle for handle, label in reversed(pairs)}
+    labels = list(dict.fromkeys(label for _, label in pairs))
+    handles = [entries[label] for label in labels]
+    if len(panels) == 1:
+        panels[0].legend(handles, labels, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    else:
+        fig.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,19 +209,9 @@ def save(fig: _Figure, name: str) -> Picture:
     return picture
 
 
-def side_by_side(count: int, low: float, high: float) -> np.ndarray:
-    """Factors by which to move `count` series apart on a log axis, so that no bar or marker hides another."""
-    return np.geomspace(low, high, count) if count > 1 else np.ones(count)
-
-
-def legend_below(fig: Figure, axes: np.ndarray) -> None:
-    """One legend for all panels, each label once, the measured before what it is held against."""
-    found = [pair for ax in axes.flat for pair in zip(*ax.get_legend_handles_labels(), strict=True)]
-    found.sort(key=lambda pair: not isinstance(pair[0], Container))
-    entries: dict[str, Artist] = {}
-    for handle, label in found:
-        entries.setdefault(label, handle)
-    fig.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=min(3, len(entries)))
+def _wrapped(text: str) -> str:
+    """The text in lines of a margin's width, with no break inside of mathematics."""
+    return fill(re.sub(r"\$[^$]+\$", lambda maths: maths[0].replace(" ", "\0"), text), 28).replace("\0", " ")
 
 
 def _drawn(fig: _Figure, kind: str) -> bytes:

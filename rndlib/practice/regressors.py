@@ -1,34 +1,19 @@
 """Contenders in regression: each a few lines over its package, from a task to a predictive mean and deviation.
 
-All predict a new observation, noise included. Those of rndlib share the network and the noise that the evidence chose;
-those of other packages find their own, by the means that these packages have for it.
+All predict a new observation, noise included. Those of rndlib share the network and the noise that the evidence chose.
+Those of other packages find their own, by the means that these packages have for it.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
-from numpy.typing import ArrayLike
 
-from rndlib.practice import models, scores
-from rndlib.practice.task import Task, parameters
+from rndlib.estimators import BayesianEnsemble, BayesianRND, DeepEnsemble
+from rndlib.practice.task import Predictive, Task, Values
 from rndlib.theory import laws
 from rndlib.training.solvers import GradientFlow, StochasticGradient
-
-
-@dataclass(frozen=True)
-class Predictive:
-    """Means and standard deviations of new observations at the test points, (t,) each, in the units of y.
-
-    parameters: how many numbers were fitted to the training set.
-    """
-
-    mean: Float[np.ndarray, " t"]
-    std: Float[np.ndarray, " t"]
-    parameters: int
 
 
 def exact_gp(task: Task) -> Predictive:
@@ -38,39 +23,41 @@ def exact_gp(task: Task) -> Predictive:
 
 
 def bayesian_rnd(task: Task) -> Predictive:
-    """One body of many heads, with directions of their own as the heads are many for the width; and a mean network."""
-    return _bayesian_rnd(task, GradientFlow(rtol=task.sizes.rtol))
+    """One body of many heads, and a network for the mean, trained to convergence."""
+    return _with_mean(task, GradientFlow(rtol=task.sizes.rtol))
 
 
 def minibatch_rnd(task: Task) -> Predictive:
-    """The same trained by Adam in minibatches, which needs no matrix of all pairs of points: for large data.
+    """The same trained by Adam in minibatches, which needs no matrix of all pairs of points.
 
-    At ten times Adam's default rate, as the minimum is where the error has its law, and these are few steps to it.
+    At ten times Adam's default rate, as the law holds at the minimum, and these are few steps to it.
     """
     sizes = task.sizes
     solver = StochasticGradient(learning_rate=1e-2, epochs=sizes.epochs, batch_size=sizes.batch, progress=False)
-    return _bayesian_rnd(task, solver)
+    return _with_mean(task, solver)
 
 
-def _bayesian_rnd(task: Task, solver: GradientFlow | StochasticGradient) -> Predictive:
-    model = models.bayesian_rnd(task, solver).fit(task.X, task.y)
-    mean, std = model.predict(task.X_test, return_std=True)
-    fitted = parameters(task.net, task.sizes.heads, 1) + parameters(task.net, 1, 1)
-    return _with_noise(task, mean, std**2, fitted)
+def one_body(task: Task, solver: GradientFlow | StochasticGradient) -> BayesianRND:
+    """Bayesian RND, not fitted yet. The heads are many for the width, and have directions of their own for that."""
+    sizes, noise = task.sizes, task.noise_std
+    return BayesianRND(task.net, sizes.heads, directions="independent", noise_std=noise, seed=task.seed, solver=solver)
 
 
 def bayesian_ensemble(task: Task) -> Predictive:
     """Networks that each are a draw from the posterior, trained to convergence."""
-    model = models.bayesian_ensemble(task).fit(task.X, task.y)
-    mean, std = model.predict(task.X_test, return_std=True)
-    return _with_noise(task, mean, std**2, parameters(task.net, 1, task.sizes.members))
+    flow = GradientFlow(rtol=task.sizes.rtol)
+    model = BayesianEnsemble(task.net, task.sizes.members, noise_std=task.noise_std, seed=task.seed, solver=flow)
+    return _of_members(task, model)
 
 
 def deep_ensemble(task: Task) -> Predictive:
-    """Networks trained by Adam in minibatches, each stopped early (`models`)."""
-    model = models.deep_ensemble(task).fit(task.X, task.y)
-    mean, std = model.predict(task.X_test, return_std=True)
-    return _with_noise(task, mean, std**2, parameters(task.net, 1, task.sizes.members))
+    """Networks trained by Adam in minibatches, each stopped where its loss on a tenth of the points is least.
+
+    Trained to convergence, as in the theorems, they would fit the noise in the labels.
+    """
+    sizes = task.sizes
+    solver = StochasticGradient(epochs=sizes.epochs, batch_size=sizes.batch, patience=20, progress=False)
+    return _of_members(task, DeepEnsemble(task.net, sizes.members, seed=task.seed, solver=solver))
 
 
 def sklearn_gp(task: Task) -> Predictive:
@@ -97,11 +84,10 @@ def bayesian_ridge(task: Task) -> Predictive:
 
 
 def laplace(task: Task) -> Predictive:
-    """laplace-torch on a PyTorch network of the same width and activation (see `with_torch`)."""
+    """laplace-torch on a PyTorch network of the same activation."""
     from rndlib.practice import with_torch
 
-    mean, std, fitted = with_torch.laplace_regression(task)
-    return Predictive(mean, std, fitted)
+    return with_torch.laplace_regression(task)
 
 
 REGRESSORS: dict[str, Callable[[Task], Predictive]] = {
@@ -116,26 +102,15 @@ REGRESSORS: dict[str, Callable[[Task], Predictive]] = {
 }
 
 
-SCORES: dict[str, Callable[[ArrayLike, ArrayLike, ArrayLike], float]] = {
-    "NLL": scores.negative_log_likelihood,
-    "CRPS": scores.crps,
-    "coverage": scores.coverage,
-    "width": lambda _, __, std: scores.interval_width(std),
-    "RMSE": lambda y, mean, _: float(np.sqrt(np.mean((np.asarray(y) - np.asarray(mean)) ** 2))),
-}
-"""Scores by name, of labels, means and standard deviations: `rndlib.practice.scores`, with the mean width of the 90 %
-intervals, and the root mean squared error of the means."""
+def _with_mean(task: Task, solver: GradientFlow | StochasticGradient) -> Predictive:
+    mean, std = one_body(task, solver).fit(task.X, task.y).predict(task.X_test, return_std=True)
+    return _with_noise(task, mean, std**2, task.parameters(task.sizes.heads) + task.parameters(1))
 
 
-def scored(
-    found: Sequence[Predictive], labels: Sequence[Float[np.ndarray, " t"]]
-) -> dict[str, Float[np.ndarray, " splits"]]:
-    """Every score of a contender's predictions on each split, given the labels of the test points: (splits,) each."""
-    pairs = list(zip(found, labels, strict=True))
-    return {name: np.array([of(y, at.mean, at.std) for at, y in pairs]) for name, of in SCORES.items()}
+def _of_members(task: Task, model: BayesianEnsemble | DeepEnsemble) -> Predictive:
+    mean, std = model.fit(task.X, task.y).predict(task.X_test, return_std=True)
+    return _with_noise(task, mean, std**2, task.parameters(1, task.sizes.members))
 
 
-def _with_noise(
-    task: Task, mean: Float[np.ndarray, " t"], variance: Float[np.ndarray, " t"], parameters: int
-) -> Predictive:
+def _with_noise(task: Task, mean: Values, variance: Values, parameters: int) -> Predictive:
     return Predictive(mean, np.sqrt(variance + task.noise_std**2), parameters)

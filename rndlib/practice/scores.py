@@ -1,85 +1,78 @@
-"""How good Gaussian predictions of real numbers are: proper scores, and how often an interval covers."""
+"""How good predictions are: scores of error bars and of telling points apart, and intervals over splits of the data."""
 
+from collections.abc import Mapping
 from math import pi, sqrt
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy.stats import norm
+from scipy.stats import norm, t
 
-from rndlib import checks
+from rndlib.evidence.estimate import Estimate
 
 Rows = Float[np.ndarray, " t"]
 
 
-def negative_log_likelihood(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
-    """Mean over points of `-log N(y | mean, std^2)`; lower is better.
-
-    y, mean, std: (T,) each, in one unit u; the result is in nats, and moves by `log c` when u becomes c times smaller.
-
-    Raises
-    ------
-    ValueError: shapes disagree, a number is not finite, or a std is not above 0.
-
-    >>> from rndlib.practice import scores
-    >>> round(scores.negative_log_likelihood([0.0, 2.0], [0.0, 0.0], [1.0, 1.0]), 3)
-    1.919
-    """
-    y, mean, std = _checked(y, mean, std)
+def negative_log_likelihood(y: Rows, mean: Rows, std: Rows) -> float:
+    """Mean over points of `-log N(y | mean, std^2)`, in nats; lower is better."""
     return float(-norm.logpdf(y, mean, std).mean())
 
 
-def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
+def crps(y: Rows, mean: Rows, std: Rows) -> float:
     """Mean over points of the continuous ranked probability score of `N(mean, std^2)`; lower is better.
 
     `E|Y - y| - E|Y - Y'| / 2` for independent draws Y, Y' of the prediction, in closed form (Gneiting and Raftery,
-    2007, Section 4.2). In the unit of y; for a std of nearly 0 it is the absolute error. One far miss costs in
-    proportion to its distance, where `negative_log_likelihood` squares it. Arguments and errors as there.
-
-    >>> from rndlib.practice import scores
-    >>> round(scores.crps([0.0, 2.0], [0.0, 0.0], [1.0, 1.0]), 3)
-    0.843
+    2007, Section 4.2), in the unit of y.
     """
-    y, mean, std = _checked(y, mean, std)
     z = (y - mean) / std
     return float((std * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / sqrt(pi))).mean())
 
 
-def coverage(y: ArrayLike, mean: ArrayLike, std: ArrayLike, level: float = 0.9) -> float:
-    """Share of points inside the central interval of `N(mean, std^2)` that should hold `level` of them.
+def of_predictions(y: Rows, mean: Rows, std: Rows, level: float = 0.9) -> dict[str, float]:
+    """All scores of Gaussian predictions, with the share of labels in the central intervals and their mean width."""
+    half = norm.ppf((1 + level) / 2) * std
+    return {
+        "NLL": negative_log_likelihood(y, mean, std),
+        "CRPS": crps(y, mean, std),
+        "coverage": float((np.abs(y - mean) <= half).mean()),
+        "width": float(2 * half.mean()),
+        "RMSE": float(np.sqrt(np.mean((y - mean) ** 2))),
+    }
 
-    Best is `level` itself; a wide interval is not punished, so read it beside a proper score. Arguments and errors as
-    in `negative_log_likelihood`; also ValueError for a level that is not between 0 and 1.
 
-    >>> from rndlib.practice import scores
-    >>> scores.coverage([0.0, 2.0], [0.0, 0.0], [1.0, 1.0])
-    0.5
+def aurocs(values: Rows, inside: int, outside: Mapping[str, int]) -> dict[str, float]:
+    """For each group outside, the chance that one of its points has a higher value than one inside.
+
+    values: of so many points inside, then of the groups in their order.
     """
-    y, mean, std = _checked(y, mean, std)
-    return float((np.abs(y - mean) <= _half_width(std, level)).mean())
+    from sklearn.metrics import roc_auc_score
+
+    groups = np.split(values[inside:], np.cumsum(list(outside.values()))[:-1])
+    return {
+        name: float(roc_auc_score([0] * inside + [1] * len(group), np.concatenate([values[:inside], group])))
+        for name, group in zip(outside, groups, strict=True)
+    }
 
 
-def interval_width(std: ArrayLike, level: float = 0.9) -> float:
-    """Mean over points of the width of that interval, in the unit of `std` (T,). Errors as in `coverage`.
+def over_splits(values: ArrayLike, n_train: int, n_test: int, confidence: float = 0.95) -> Estimate:
+    """Mean of a score over random splits of one data set, with Nadeau and Bengio's corrected interval (2003).
 
-    >>> from rndlib.practice import scores
-    >>> round(scores.interval_width([1.0, 1.0]), 2)
-    3.29
+    values: of the score on each split; of two contenders, their differences on the same splits.
+
+    The unit is a split, and splits share points. The variance of a mean over J splits is therefore taken to be
+    `(1 / J + n_test / n_train) S^2`, with S^2 the sample variance over splits: the second term, for what splits have in
+    common, does not fall with J. It is an approximation, and a careful one where training sets overlap less than those
+    of splits of the whole data do.
+
+    Raises
+    ------
+    ValueError: fewer than two splits.
     """
-    return float(2 * _half_width(_positive(std, None), level).mean())
-
-
-def _half_width(std: Rows, level: float) -> Rows:
-    return norm.ppf((1 + checks.fraction("level", level)) / 2) * std
-
-
-def _checked(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> tuple[Rows, Rows, Rows]:
-    y = checks.array("y", y, None)
-    return y, checks.array("mean", mean, len(y)), _positive(std, len(y))
-
-
-def _positive(std: ArrayLike, size: int | None) -> Rows:
-    std = checks.array("std", std, size)
-    if std.min() <= 0:
-        raise ValueError(f"std has an entry of {std.min():.6g}: give standard deviations of observations, above 0")
-    return std
+    values = np.asarray(values, float)
+    splits = len(values)
+    if splits < 2:
+        raise ValueError(f"values has {splits} split, which gives no interval: run at least two")
+    quantile = float(t.ppf((1 + confidence) / 2, splits - 1))
+    half = quantile * sqrt(1 / splits + n_test / n_train) * float(values.std(ddof=1))
+    mean = float(np.mean(values))
+    return Estimate(mean, mean - half, mean + half)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -11,6 +11,7 @@ from jaxtyping import Float
 from rndlib.network import MLP
 
 Found = TypeVar("Found")
+Values = Float[np.ndarray, " t"]
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class Sizes:
 class Task:
     """Training points with labels, points to predict, and the settings that contenders share.
 
-    X (n, d), y (n,) and X_test (t, d), scaled to about 1. net, noise_std: the network's description and the standard
-    deviation of the noise, in the units of y, for those contenders that do not find their own. seed: of their draws.
+    net, noise_std: the network's description and the standard deviation of the noise, in the units of y, for those
+    contenders that do not find their own. seed: of their draws.
     """
 
     X: Float[np.ndarray, "n d"]
@@ -44,50 +45,52 @@ class Task:
     sizes: Sizes = Sizes()
     seed: int = 0
 
+    def parameters(self, heads: int, networks: int = 1) -> int:
+        """Weights and biases of so many networks of so many outputs."""
+        return networks * sum(fan_out * (fan_in + 1) for fan_out, fan_in in self.net.layer_shapes(heads))
+
 
 @dataclass(frozen=True)
-class Timed(Generic[Found]):
-    """What a contender found, and the seconds that fitting and predicting took together."""
+class Predictive:
+    """Means and standard deviations of new observations at the test points, in the units of y.
 
-    found: Found
-    seconds: float
+    parameters: how many numbers were fitted to the training set.
+    """
+
+    mean: Values
+    std: Values
+    parameters: int
 
 
-def run(contenders: Mapping[str, Callable[[Task], Found]], tasks: Sequence[Task]) -> dict[str, list[Timed[Found]]]:
-    """Every contender on every task: name to results in the order of the tasks.
+@dataclass(frozen=True)
+class Score:
+    """A score of every test point, higher where a point is less like those trained on.
+
+    parameters: as in `Predictive`. errors: of the heads from which the score of Bayesian RND comes.
+    """
+
+    values: Values
+    parameters: int
+    errors: Float[np.ndarray, "heads t"] | None = None
+
+
+def run(
+    contenders: Mapping[str, Callable[[Task], Found]], tasks: Sequence[Task]
+) -> tuple[dict[str, list[Found]], dict[str, float]]:
+    """What every contender finds in the tasks, and the median seconds of fitting and predicting, by name.
 
     One after the other, so that their seconds can be compared, and with one thread for products of matrices: these are
-    small, and threads that wait for each other on a busy machine cost many times what they save. What a contender
-    compiles for the first task counts in the seconds of that one.
+    small, and threads that wait for each other on a busy machine cost many times what they save. The median leaves out
+    what a contender compiles for the first task.
     """
     from threadpoolctl import threadpool_limits  # scikit-learn brings it.
 
+    results: dict[str, list[Found]] = {name: [] for name in contenders}
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
     with threadpool_limits(limits=1):
-        return {name: [_timed(contender, task) for task in tasks] for name, contender in contenders.items()}
-
-
-def seconds(results: Sequence[Timed[Found]]) -> float:
-    """The median seconds over the tasks, so that what was compiled for the first does not count.
-
-    >>> from rndlib.practice import task
-    >>> task.seconds([task.Timed("slow", 9.0), task.Timed("a", 1.0), task.Timed("b", 2.0)])
-    2.0
-    """
-    return float(np.median([timed.seconds for timed in results]))
-
-
-def parameters(net: MLP, heads: int, networks: int) -> int:
-    """Weights and biases of so many networks of so many outputs.
-
-    >>> from rndlib import MLP
-    >>> from rndlib.practice import task
-    >>> task.parameters(MLP(3, width=64), heads=8, networks=2)
-    1552
-    """
-    return networks * sum(fan_out * (fan_in + 1) for fan_out, fan_in in net.layer_shapes(heads))
-
-
-def _timed(contender: Callable[[Task], Found], task: Task) -> Timed[Found]:
-    start = time.perf_counter()
-    found = contender(task)
-    return Timed(found, time.perf_counter() - start)
+        for name, contender in contenders.items():
+            for task in tasks:
+                start = time.perf_counter()
+                results[name].append(contender(task))
+                seconds[name].append(time.perf_counter() - start)
+    return results, {name: float(np.median(of)) for name, of in seconds.items()}

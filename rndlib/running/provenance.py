@@ -39,7 +39,7 @@ def code() -> str:
     these have changed.
     """
     digest = hashlib.sha256(json.dumps(versions()).encode())
-    for file in sorted(PACKAGE.rglob("*.py")):
+    for file in sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.toml")]):  # the claims are declared in TOML
         name = file.relative_to(PACKAGE)
         if name.parts[0] != APART:
             digest.update(name.as_posix().encode() + b"\0" + computed(file.read_bytes()).encode() + b"\0")

@@ -17,7 +17,7 @@ KEYS = ["id", "statement", "notebook", "statistic", "value", "tolerance", "passe
 
 def rows(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
     """The verdicts as objects with the keys `KEYS`."""
-    return [{key: getattr(verdict, key) for key in KEYS} for verdict in verdicts]
+    return [{key: verdict.row()[key] for key in KEYS} for verdict in verdicts]
 
 
 def declared() -> str:
@@ -39,10 +39,11 @@ def unsettled(results: Iterable[Result]) -> list[str]:
         if not result.verdicts and result.run.notebook not in NO_CLAIMS:
             lines.append(f"{result.folder} has no verdict")
         for verdict in result.verdicts:
+            claim = verdict.claim
             if not verdict.passed:
-                lines.append(f"{verdict.id} fails: {verdict.value:g} is above the tolerance {verdict.tolerance:g}")
+                lines.append(f"{claim.id} fails: {verdict.value:g} is above the tolerance {claim.tolerance:g}")
             if not verdict.control_rejected:
-                lines.append(f"{verdict.id} shows nothing: its negative control passes too ({verdict.control})")
+                lines.append(f"{claim.id} shows nothing: its negative control passes too ({claim.control})")
         reached = {verdict.id for verdict in result.verdicts}
         declared = [claim.id for claim in CLAIMS.values() if claim.notebook == result.run.notebook]
         lines += [f"{id_} has no verdict in {result.folder}" for id_ in declared if id_ not in reached]

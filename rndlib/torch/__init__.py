@@ -4,9 +4,9 @@
 target; `explain` says whether half the mean squared error of two modules is an ensemble's variance, and why. In a loop:
 
     bonus = RNDBonus(envs.single_observation_space.shape)
-    bonus.observe(obs)             # what observations are normalised by: with a random agent first, then as you go
-    rewards += coef * bonus(obs)   # novelty: of what was seen less, more
-    bonus.update(obs)              # and of what is seen now, less from here on
+    bonus.observe(obs)             # statistics for normalising: a random agent's observations first, then as you go
+    rewards += coef * bonus(obs)   # novelty: higher for observations seen less often
+    bonus.update(obs)              # from here on, lower for these
 """
 
 from rndlib.theory.mismatch import MismatchWarning as MismatchWarning

@@ -18,23 +18,22 @@ class RNDBonus(ModuleBonus):
     """Exploration bonus (Eq. 2) in variance units: predictor and target are networks of one description (Eq. 1).
 
     `bonus(obs)` is half the mean squared error over `bodies * heads` outputs. In the limit of width, after gradient
-    flow or full-batch gradient descent to convergence on one set of normalised observations, it has the law of the
-    sample variance of `bodies * heads + 1` members of a deep ensemble of the same description, trained in the same way
-    on labels at the same points (Theorem 3.4); stopped early, that of an ensemble stopped as early. The
-    weights are those of `rndlib.RND` of the same seed, and so is the number after the same descent.
+    flow or full-batch gradient descent on one set of normalised observations, it has the law of the sample variance of
+    `bodies * heads + 1` members of a deep ensemble of the same description, trained for as long on labels at the same
+    points (Theorem 3.4). Weights, and the number after the same descent, are those of `rndlib.RND` of the same seed.
 
-    In the loop of an agent much of this is lost. Adam, and whatever else rescales gradients, trains with another
-    kernel; minibatches and `update_proportion` add noise of their own; a stream weighs observations by how often and
-    how lately they came; and when running statistics move, so does what was learnt. What is left is a novelty that
-    starts, untrained, as the variance of an untrained ensemble, and falls where the predictor learns.
+    In the loop of an agent much of this is lost. Adam trains with another kernel; minibatches and `update_proportion`
+    add noise of their own; a stream weighs observations by how often and how lately they came; and when running
+    statistics move, so does what was learnt. A novelty remains that starts as the variance of an untrained ensemble,
+    and falls where the predictor learns.
 
     Observations of any shape are flattened: for images, give `ModuleBonus` two networks of your own.
 
     Parameters
     ----------
     obs_shape: shape of one observation, as `envs.single_observation_space.shape`; a number n for (n,).
-    heads, bodies: outputs of one body, and independent bodies, >= 1. More of them only take away scatter, whose
-        relative size is sqrt(2 / (bodies * heads)).
+    heads, bodies: outputs of one body, and independent bodies, >= 1. The relative scatter of the bonus is
+        sqrt(2 / (bodies * heads)).
     width, depth, activation, sigma_w, sigma_b: as in `MLP`.
     seed: of the networks and of all that is drawn, >= 0.
     dtype: of the weights; None for PyTorch's default, float32.

@@ -1,7 +1,7 @@
 """Random network distillation in the loop of an agent, with a predictor and a target of one's own."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -24,21 +24,20 @@ Observations = Tensor | ArrayLike
 class ModuleBonus(nn.Module):
     """An exploration bonus from two modules: half the mean squared error of a predictor trained to match a target.
 
-    Observations are tensors or arrays (batch, *obs_shape) of any number type; the modules get them normalised, in the
-    shape they have and the dtype of the predictor's weights, and return (batch, outputs) both. `meaning` says what the
-    number is; where it is not the variance of an ensemble, making the bonus warns with `MismatchWarning`.
+    Observations are tensors or arrays (batch, *obs_shape) of any number type. Both modules get them normalised, in
+    their shape and the dtype of the predictor's weights, and return (batch, outputs). `meaning` says what the number
+    is; where it is not the variance of an ensemble, making the bonus warns with `MismatchWarning`.
 
-    The target is frozen and held in eval mode. Nothing else here depends on the mode; layers of your own may. Of what
-    is random, the minibatches and the observations that count, everything is drawn on the CPU from one generator, hence
-    the same on every device; `state_dict` holds its state and the optimiser's beside weights and statistics.
+    The target is frozen and held in eval mode. All randomness is drawn on the CPU from one generator, hence the same on
+    every device; `state_dict` holds its state and the optimiser's beside weights and statistics.
 
     Parameters
     ----------
     obs_shape: shape of one observation; a number n for (n,).
     predictor, target: modules that share no weights that train. They become part of this one.
-    normalise: centre and scale observations by what `observe` was shown, and clip at 5 standard deviations.
-    update_proportion: in (0, 1], the share of observations that count in a loss. Each counts or not by a draw of its
-        own, as in Burda et al. (2019), so that with many environments the predictor does not learn too fast.
+    normalise: centre and scale by the statistics of what `observe` was shown, and clip at 5 standard deviations.
+    update_proportion: in (0, 1], the probability that an observation counts in a loss (Burda et al., 2019), so that
+        with many environments the predictor does not learn too fast.
     learning_rate: of Adam, which `update` uses, > 0.
     optimizer: in its place, a function from parameters to a `torch.optim.Optimizer`.
     seed: of the generator, >= 0.
@@ -91,14 +90,12 @@ class ModuleBonus(nn.Module):
         self.generator = torch.Generator().manual_seed(checks.whole("seed", seed, at_least=0))
 
     def forward(self, obs: Observations) -> Float[Tensor, " batch"]:
-        """The novelty of observations (batch, *obs_shape): (batch,), half the mean squared error over outputs.
-
-        In the square of the target's units. Without gradient, as a reward is data, and without changing anything.
+        """The novelty of observations (batch, *obs_shape), half the mean squared error over outputs, without gradient.
 
         Raises
         ------
-        ValueError: observations of another shape, none at all, or with a NaN or infinity; or the modules return
-            anything but (batch, outputs).
+        ValueError: observations of another shape, none at all, or with a NaN or infinity; or the modules do not return
+            (batch, outputs).
         NotFittedError: `observe` was never called, and the bonus normalises.
         DivergenceError: the novelty is not finite.
         """
@@ -106,7 +103,7 @@ class ModuleBonus(nn.Module):
             return self._novelty(self._rows(obs))
 
     def errors(self, obs: Observations) -> Float[Tensor, "batch outputs"]:
-        """Predictor less target, (batch, outputs), with gradient. Errors as in `forward`."""
+        """Predictor minus target, (batch, outputs), with gradient. Raises as `forward`."""
         return self._errors(self._rows(obs))
 
     @torch.no_grad()
@@ -126,7 +123,7 @@ class ModuleBonus(nn.Module):
     def loss(self, obs: Observations) -> Float[Tensor, ""]:
         """Mean novelty of the observations that count, with gradient to the predictor; 0 where none does.
 
-        To add to an agent's loss, whose optimiser then has `predictor.parameters()`. Errors as in `forward`.
+        It is meant for an agent's loss, whose optimiser then has `predictor.parameters()`. Raises as `forward`.
         """
         rows = self._rows(obs)
         counted = self._counted(rows)
@@ -134,18 +131,22 @@ class ModuleBonus(nn.Module):
 
     @torch.enable_grad()
     def update(self, obs: Observations, *, epochs: int = 1, minibatch_size: int | None = None) -> float:
-        """Train the predictor on observations (batch, *obs_shape): a step of the optimiser for each minibatch.
+        """Train the predictor on observations (batch, *obs_shape), with one step of the optimiser per minibatch.
 
-        epochs: times that each observation is come upon, >= 1. minibatch_size: observations a step, >= 1; None for all.
+        epochs: passes over the observations, >= 1. minibatch_size: observations per step, >= 1; None for all.
 
-        Returns the mean novelty of those that counted, each as it was before its step; 0 where none did. Errors as in
-        `forward`; ValueError for other arguments out of range.
+        Returns the mean novelty of those that counted, each before its step; 0 where none did. Raises as `forward`, and
+        ValueError for other arguments out of range.
         """
         rows = self._rows(obs).detach()
         size = len(rows) if minibatch_size is None else checks.whole("minibatch_size", minibatch_size, at_least=1)
         total, count = 0.0, 0
         for _ in range(checks.whole("epochs", epochs, at_least=1)):
-            for counted in map(self._counted, self._minibatches(rows, size)):
+            order = torch.arange(len(rows), device="cpu")
+            if size < len(rows):
+                order = torch.randperm(len(rows), generator=self.generator, device="cpu")
+            for chosen in order.to(rows.device).split(size):
+                counted = self._counted(rows[chosen])
                 if len(counted):
                     novelty = self._novelty(counted)
                     self.optimizer.zero_grad()
@@ -171,8 +172,7 @@ class ModuleBonus(nn.Module):
         self.optimizer.load_state_dict(state["optimizer"])
 
     def _apply(self, fn: Any, recurse: bool = True) -> "ModuleBonus":
-        # `.to` and its like change parameters in place, or replace them where the device wants that. The optimiser's
-        # state follows its parameters when it is loaded.
+        # `.to` and its like may replace parameters. The optimiser's state follows them when it is loaded.
         before, state = list(self.predictor.parameters()), self.optimizer.state_dict()
         super()._apply(fn, recurse)
         now = dict(zip(before, self.predictor.parameters(), strict=True))
@@ -227,12 +227,6 @@ class ModuleBonus(nn.Module):
             return rows
         counts = torch.rand(len(rows), generator=self.generator, dtype=torch.float64, device="cpu")
         return rows[(counts < self.update_proportion).to(rows.device)]
-
-    def _minibatches(self, rows: Shaped[Tensor, "batch *shape"], size: int) -> Iterator[Shaped[Tensor, "some *shape"]]:
-        if size >= len(rows):
-            return iter([rows])
-        order = torch.randperm(len(rows), generator=self.generator, device="cpu").to(rows.device)
-        return (rows[chosen] for chosen in order.split(size))
 
 
 def _made(optimizer: Any, trained: list[nn.Parameter]) -> Optimizer:

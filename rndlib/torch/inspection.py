@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,15 +24,8 @@ _RANDOM = (nn.modules.dropout._DropoutNd, nn.RReLU)
 _OF_ONE = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.instancenorm._InstanceNorm)
 
 
-class Shared(NamedTuple):
-    """Sentences on the weights that two modules have in common: those that train, and those that are frozen."""
-
-    training: list[str]
-    frozen: list[str]
-
-
-def shared(predictor: nn.Module, target: nn.Module) -> Shared:
-    """What `predictor` has in common with `target`, by memory or by value."""
+def shared(predictor: nn.Module, target: nn.Module) -> tuple[list[str], list[str]]:
+    """Sentences on the weights that both have, by memory or by value: those that train, and those that are frozen."""
     targets = dict(target.named_parameters())
     owned = {g.untyped_storage().data_ptr() for g in targets.values()}
     training, frozen = [], []
@@ -44,7 +37,7 @@ def shared(predictor: nn.Module, target: nn.Module) -> Shared:
         else:
             continue
         (training if p.requires_grad else frozen).append(f"{name!r} {how}")
-    return Shared(
+    return (
         [f"the two are not independent: {', '.join(training)}"] if training else [],
         [f"frozen in both, hence given to all members of the ensemble alike: {', '.join(frozen)}"] if frozen else [],
     )
@@ -52,12 +45,12 @@ def shared(predictor: nn.Module, target: nn.Module) -> Shared:
 
 def not_functions(predictor: nn.Module, target: nn.Module) -> list[str]:
     """Sentences on layers whose output is no function of one observation: random ones, and those that mix a batch."""
-    layers, found = [*predictor.modules(), *target.modules()], []
+    layers, sentences = [*predictor.modules(), *target.modules()], []
     if mixing := _kinds(layers, lambda m: isinstance(m, _BATCHED)):
-        found.append(f"{mixing} makes the output depend on the rest of the batch")
+        sentences.append(f"{mixing} makes the output depend on the rest of the batch")
     if random := _kinds(layers, lambda m: isinstance(m, _RANDOM) and getattr(m, "p", 1) > 0):
-        found.append(f"{random} adds noise that is no part of the error")
-    return found
+        sentences.append(f"{random} adds noise that is no part of the error")
+    return sentences
 
 
 def differences(predictor: nn.Module, target: nn.Module) -> str:
@@ -75,89 +68,73 @@ def differences(predictor: nn.Module, target: nn.Module) -> str:
     return f"{len(ours)} modules against {len(theirs)}"
 
 
-def kernel(predictor: nn.Module) -> tuple[str, ...]:
+def kernel(predictor: nn.Module) -> list[str]:
     """Sentences on the ensemble whose variance it is, where predictor and target are alike."""
     if isinstance(predictor, NTKMLP):
-        return (f"the ensemble is rndlib.DeepEnsemble's, of {predictor.net}",)
-    found = []
+        return [f"the ensemble is rndlib.DeepEnsemble's, of {predictor.net}"]
+    sentences = []
     affine = [m for m in predictor.modules() if isinstance(m, _AFFINE)]
     if affine:
         scales = ", ".join(_law(m.weight) for m in affine)
-        found.append(
+        sentences.append(
             "the ensemble is one of such networks: in standard parametrisation, at one learning rate, weights count "
             "fan_in / sigma_w^2 times as much in the tangent kernel as in that of Eq. 1, and biases as if sigma_b were "
             f"1; the rate must fall as the width grows (sigma_w = {scales})"
         )
     if any(m.bias is None for m in affine):
-        found.append("its members have no biases where the predictor has none")
+        sentences.append("its members have no biases where the predictor has none")
     frozen = [name for name, p in predictor.named_parameters() if not p.requires_grad]
     if frozen:
-        found.append(f"its members do not train {', '.join(map(repr, frozen))} either")
+        sentences.append(f"its members do not train {', '.join(map(repr, frozen))} either")
     layers = list(predictor.modules())
     beyond = _kinds(layers, lambda m: isinstance(m, _OF_ONE) or (_has_weights(m) and not isinstance(m, _OURS)))
     if beyond:
-        found.append(
+        sentences.append(
             f"{beyond} is beyond the paper's networks: it takes that these, too, have a Gaussian limit and a constant "
             "tangent kernel"
         )
-    return tuple(found)
+    return sentences
 
 
-class Laws(NamedTuple):
-    """How the laws of two modules' weights compare.
-
-    differ: the first difference, in words; empty if there is none but for a scale.
-    scale: by how much the target's last layer is larger, or None where it is not.
-    output: the name of that layer.
-    """
-
-    differ: str
-    scale: float | None
-    output: str
-
-
-def compare_laws(predictor: nn.Module, target: nn.Module) -> Laws:
+def compare_laws(predictor: nn.Module, target: nn.Module) -> tuple[str, float, str]:
     """Compare mean and variance of each tensor of weights with its counterpart, of modules of one architecture.
 
-    By the F-test and by Student's t-test, each at the level `CHANCE`. A single number tells nothing of its law.
+    Returns the first difference in words, empty if there is none except a scale; that scale, of the target's output
+    layer relative to the predictor's; and the name of that layer.
     """
-    names = [name for name, _ in predictor.named_parameters()]
-    output = names[-1].rpartition(".")[0]
-    pairs = dict(zip(names, zip(_values(predictor), _values(target), strict=True), strict=True))
+    pairs = {
+        name: tuple(a.detach().double().flatten().cpu().numpy() for a in (p, g))
+        for (name, p), g in zip(predictor.named_parameters(), target.parameters(), strict=True)
+    }
+    output = list(pairs)[-1].rpartition(".")[0]
     apart = {name: why for name, (p, g) in pairs.items() if (why := _apart(p, g))}
     if not apart:
-        return Laws("", None, output)
+        return "", 1.0, output
     last = {name: pair for name, pair in pairs.items() if name.rpartition(".")[0] == output}
     p, g = max(last.values(), key=lambda pair: pair[0].size)
     if apart.keys() <= last.keys() and p.std() > 0 and g.std() > 0:
         scale = float(g.std() / p.std())
         if not any(_apart(scale * p, g) for p, g in last.values()):
-            return Laws("", scale, output or type(predictor).__name__)
+            return "", scale, output or type(predictor).__name__
     name, why = next(iter(apart.items()))
-    return Laws(f"{name!r} has {why}", None, output)
+    return f"{name!r} has {why}", 1.0, output
 
 
 def _apart(p: Float[np.ndarray, " n"], g: Float[np.ndarray, " n"]) -> str:
+    """How two tensors differ by an F-test or a t-test at the level `CHANCE`, in words; a single number says nothing."""
     if p.size == 1:
         return ""
-    spread, mean = (
-        f"standard deviation {p.std():.3g} against {g.std():.3g}",
-        f"mean {p.mean():.3g} against {g.mean():.3g}",
-    )
+    spread = f"standard deviation {p.std():.3g} against {g.std():.3g}"
+    mean = f"mean {p.mean():.3g} against {g.mean():.3g}"
     if p.std() == 0 or g.std() == 0:
         if p.std() != g.std():
             return spread
         return mean if p[0] != g[0] else ""
-    n, variances = p.size, (p.var(ddof=1), g.var(ddof=1))
-    f, ratio = variances[1] / variances[0], stats.f(n - 1, n - 1)
+    f, ratio = g.var() / p.var(), stats.f(p.size - 1, g.size - 1)
     if 2 * min(ratio.sf(f), ratio.cdf(f)) < CHANCE:
         return spread
-    t = abs(p.mean() - g.mean()) / sqrt(sum(variances) / n)
-    return mean if 2 * stats.t(2 * n - 2).sf(t) < CHANCE else ""
-
-
-def _values(module: nn.Module) -> list[Float[np.ndarray, " n"]]:
-    return [p.detach().double().flatten().cpu().numpy() for p in module.parameters()]
+    equal_means = stats.ttest_ind(p, g).pvalue  # pyright: ignore[reportAttributeAccessIssue]
+    return mean if equal_means < CHANCE else ""
 
 
 def _random(p: Tensor) -> bool:
@@ -173,7 +150,7 @@ def _kinds(layers: list[nn.Module], chosen: Callable[[nn.Module], bool]) -> str:
 
 
 def _settings(module: nn.Module) -> dict[str, Any]:
-    """All that decides the function of a module beside its submodules, as far as can be seen from outside."""
+    """All that can be seen from outside of the function of a module, without its submodules."""
     shown = {name: value for name, value in vars(module).items() if name != "training" and not name.startswith("_")}
     plain = {name: getattr(v, "__code__", v) for name, v in shown.items() if isinstance(v, _PLAIN) or callable(v)}
     return {
@@ -185,7 +162,7 @@ def _settings(module: nn.Module) -> dict[str, Any]:
 
 
 def _law(weight: Tensor) -> str:
-    """sqrt(fan_in) times the standard deviation, and what the weights are known by."""
+    """sqrt(fan_in) times the standard deviation, and whether the weights are orthogonal."""
     w = weight.detach().double().flatten(1)
     sigma = float(w.std(correction=0)) * sqrt(w.shape[1])
     short = w if len(w) <= w.shape[1] else w.mT

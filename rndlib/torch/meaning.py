@@ -16,9 +16,9 @@ class Meaning:
     """What half the mean squared error of a predictor and a target is, in the limit of width and of training.
 
     verdict: "ensemble variance", "scaled ensemble variance" or "no ensemble variance".
-    factor: its expectation over the variance of an ensemble of predictors: 1, or that of the scale, or None where there
-        is no one factor for all observations.
-    reasons: why, a sentence each.
+    factor: its expectation over the variance of an ensemble of predictors; None where no one factor serves all
+        observations.
+    reasons: why, one sentence each.
 
     Examples
     --------
@@ -43,17 +43,16 @@ def explain(predictor: nn.Module, target: nn.Module) -> Meaning:
 
     Call it before training: initial laws are read off the weights.
 
-    What it takes is that predictor and target are independent draws of one law over one architecture. Then u_0 - g has
-    twice the covariance of u_0, whatever that is, and training carries it on by the map that it has for a member of an
-    ensemble; so the half is exact in the limit of width, with gradient flow or full-batch gradient descent at one
-    learning rate for all weights. Neither the parametrisation nor the initial law need be the paper's: they decide
-    which kernel the ensemble has. If the laws differ by the scale c of the target's output layer, the factor is
-    (1 + c^2) / 2; else there is none (`rndlib.mismatch`).
+    It is one if predictor and target are independent draws of one law over one architecture. Then u_0 - g has twice the
+    covariance of u_0, and training maps it as it maps a member of an ensemble; so the half is exact in the limit of
+    width, with gradient flow or full-batch gradient descent at one learning rate for all weights. Neither the
+    parametrisation nor the initial law need be the paper's: they decide which kernel the ensemble has. If the laws
+    differ by the scale c of the target's output layer, the factor is (1 + c^2) / 2; otherwise there is none
+    (`rndlib.mismatch`).
 
-    What is looked at: types, settings and plain attributes of all submodules; shapes, sharing, mean and variance of all
-    weights, which are called different where chance would have them so far apart once in a million (of an `NTKMLP`, its
-    description instead); layers that are random, or mix the observations of a batch. What a `forward` of your own does
-    beyond that is not seen, nor is the shape of a law of weights, which matters for the first layer only.
+    It compares types, settings and plain attributes of all submodules; shapes, sharing, mean and variance of all
+    weights, at a level of one in a million (of an `NTKMLP`, its description instead); and finds layers that are random,
+    or mix the observations of a batch. It does not see what else a `forward` of your own does.
 
     Raises
     ------
@@ -75,8 +74,8 @@ def explain(predictor: nn.Module, target: nn.Module) -> Meaning:
             raise ValueError(f"{name} is {type(module).__name__}: give a torch.nn.Module")
         if any(isinstance(p, nn.UninitializedParameter) for p in module.parameters()):
             raise ValueError(f"{name} has lazy layers without weights yet: call it on an observation first")
-    shared = inspection.shared(predictor, target)
-    against = [*shared.training, *inspection.not_functions(predictor, target)]
+    training, frozen = inspection.shared(predictor, target)
+    against = [*training, *inspection.not_functions(predictor, target)]
     if not any(p.requires_grad for p in predictor.parameters()):
         against.append("the predictor has no weights that train, so that its error stays what it is")
     if differ := _differ(predictor, target):
@@ -86,19 +85,18 @@ def explain(predictor: nn.Module, target: nn.Module) -> Meaning:
         )
     if against:
         return Meaning("no ensemble variance", None, tuple(against))
-    notes = (*shared.frozen, *inspection.kernel(predictor))
+    notes = (*frozen, *inspection.kernel(predictor))
     if isinstance(predictor, NTKMLP):
         return Meaning("ensemble variance", 1.0, ("predictor and target are draws of one description", *notes))
-    laws = inspection.compare_laws(predictor, target)
-    if laws.differ:
-        return Meaning("no ensemble variance", None, (f"the initial laws differ: {laws.differ}, and by no one factor",))
-    if laws.scale is not None:
-        factor = (1 + laws.scale**2) / 2
+    difference, scale, output = inspection.compare_laws(predictor, target)
+    if difference:
+        return Meaning("no ensemble variance", None, (f"the initial laws differ: {difference}, and by no one factor",))
+    if scale != 1:
         scaled = (
-            f"the target's {laws.output}, if it is the output layer, is about c = {laws.scale:.3g} times the "
-            "predictor's, with all else alike: the factor is (1 + c^2) / 2"
+            f"the target's {output}, if it is the output layer, is about c = {scale:.3g} times the predictor's, with "
+            "all else alike: the factor is (1 + c^2) / 2"
         )
-        return Meaning("scaled ensemble variance", factor, (scaled, *notes))
+        return Meaning("scaled ensemble variance", (1 + scale**2) / 2, (scaled, *notes))
     alike = "predictor and target are alike in architecture and, by their weights, in law, and share none that trains"
     return Meaning("ensemble variance", 1.0, (alike, *notes))
 

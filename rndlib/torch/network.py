@@ -13,16 +13,14 @@ from rndlib.training.weights import Role, draw
 class NTKMLP(nn.Module):
     """A network of the description `net` (Eq. 1, NTK parametrisation), with the initial weights of a seed.
 
-    `bodies` independent networks of `heads` outputs each, side by side: those that `RND` of the same seed starts from.
-    Input (batch, ...) of `in_dim` numbers a row, flattened; output (batch, bodies * heads), body-major.
+    These are `bodies` independent networks of `heads` outputs each, those that `RND` of the same seed starts from. The
+    input has rows of `in_dim` numbers, flattened; the output is (batch, bodies * heads), body-major.
 
     Parameters
     ----------
-    net: the description.
     heads, bodies: outputs of one body, and how many bodies, >= 1.
     role: `Role.PREDICTOR` or `Role.TARGET`, which one seed keeps independent of each other.
-    seed: >= 0.
-    dtype: of the weights; None for PyTorch's default, float32. Weights cast later are rounded ones.
+    dtype: of the weights; None for PyTorch's default, float32.
 
     Raises
     ------

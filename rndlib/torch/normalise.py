@@ -11,11 +11,11 @@ CLIP = 5.0
 
 
 class RunningNormaliser(nn.Module):
-    """Running mean and variance of observations, a number of each for every entry of an observation.
+    """Running mean and variance of each entry of observations, which only `observe` changes.
 
-    `observe` is what changes them, and nothing else. They are float64 whatever the module is cast to, buffers that go
-    into `state_dict`, and after any batches equal the mean and the population variance of all rows at once (Chan et
-    al., 1979) but for rounding. An entry that never varied is at the clip as soon as it does.
+    They are buffers that go into `state_dict`, float64 whatever the module is cast to, and equal to rounding the mean
+    and the population variance of all rows at once (Chan et al., 1979). An entry that never varied is at the clip as
+    soon as it does.
 
     Examples
     --------

@@ -13,7 +13,8 @@ from rndlib import checks
 from rndlib.cores import blockwise
 from rndlib.network import MLP
 from rndlib.training import backends
-from rndlib.training.backends.base import Backend
+from rndlib.training.problem import block_size
+from rndlib.training.protocols import Backend
 from rndlib.training.weights import Params, Role, draw
 
 Kernels = Float[np.ndarray, "bodies heads heads n n"]
@@ -32,9 +33,11 @@ def functions(
     >>> initial.functions(MLP(2, width=64), [[1.0, 0.0], [0.0, 1.0]], bodies=4, heads=3).shape
     (4, 3, 2)
     """
-    return _of_blocks(
-        net, X, bodies, heads, seed, backend, lambda at, params, X: at.functions(net, params, X, "float64")
-    )
+
+    def values(loaded: Backend, params: Params, X: np.ndarray) -> np.ndarray:
+        return loaded.functions(net, params, X, "float64")
+
+    return _blockwise(values, net, X, bodies, heads, seed, backend)
 
 
 def tangent_kernels(
@@ -51,21 +54,21 @@ def tangent_kernels(
     ((4, 3, 3, 2, 2), (4, 3, 3, 2, 2))
     """
 
-    def both(at: Backend, params: Params, X: np.ndarray) -> np.ndarray:
-        return np.stack(at.tangent_kernels(net, params, X), axis=1)
+    def values(loaded: Backend, params: Params, X: np.ndarray) -> np.ndarray:
+        return np.stack(loaded.tangent_kernels(net, params, X), axis=1)
 
-    parts = _of_blocks(net, X, bodies, heads, seed, backend, both)
+    parts = _blockwise(values, net, X, bodies, heads, seed, backend)
     return parts[:, 0], parts[:, 1]
 
 
-def _of_blocks(
+def _blockwise(
+    values: Callable[[Backend, Params, np.ndarray], np.ndarray],
     net: MLP,
     X: ArrayLike,
     bodies: int,
     heads: int,
     seed: int,
     backend: str,
-    values: Callable[[Backend, Params, np.ndarray], np.ndarray],
 ) -> np.ndarray:
     X = checks.points("X", X, net.in_dim)
     bodies, heads = checks.whole("bodies", bodies, at_least=1), checks.whole("heads", heads, at_least=1)
@@ -74,4 +77,4 @@ def _of_blocks(
     def one(block: list[int]) -> np.ndarray:
         return values(loaded, draw(net, heads, seed, Role.MEMBER, block), X)
 
-    return blockwise(one, bodies, loaded.block_size(net, heads, len(X)))
+    return blockwise(one, bodies, block_size(net, heads, len(X)))

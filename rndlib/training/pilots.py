@@ -23,45 +23,22 @@ class Pilot:
 
     @property
     def extrapolates(self) -> bool:
-        """Whether the extrapolation is more accurate than the finer integration; with few steps it may not be.
-
-        >>> from rndlib.training.pilots import Pilot
-        >>> Pilot(steps=4, reach=0.01, error=0.02, plain=0.01, largest=30.0).extrapolates
-        False
-        """
+        """Whether the extrapolation is more accurate than the finer integration; with few steps it may not be."""
         return self.error <= self.plain
-
-    @property
-    def best(self) -> float:
-        """The error of the more accurate of the two.
-
-        >>> from rndlib.training.pilots import Pilot
-        >>> Pilot(steps=4, reach=0.01, error=0.02, plain=0.01, largest=30.0).best
-        0.01
-        """
-        return min(self.error, self.plain)
 
     def estimate(self, reach: float) -> float:
         """Estimated relative error of another body that takes as many steps and extrapolates this far.
 
-        Linear in `reach` up to the pilots' largest value, and quadratic beyond. A safety factor of 4 allows for the
-        small sample of pilots: tests/test_flow.py holds 200 followers to the accuracy asked for.
-
-        >>> from rndlib.training.pilots import Pilot
-        >>> Pilot(steps=4, reach=0.1, error=1e-4, plain=1e-3, largest=30.0).estimate(reach=0.2)
-        0.0016
+        Linear in `reach` up to the pilots' largest value, and quadratic beyond, with a safety factor of 4 for the small
+        sample of pilots.
         """
         further = reach / self.reach if self.reach > 0 else 1.0
-        return 4 * self.best * further * max(1.0, further)
+        return 4 * min(self.error, self.plain) * further * max(1.0, further)
 
     def finer(self, allowed: float, reach: float) -> "Pilot":
         """The same advice with enough steps, by second order, to bring the estimate at this reach down to `allowed`.
 
         At most half as many more: bodies that need yet more find out by themselves, and then double the steps.
-
-        >>> from rndlib.training.pilots import Pilot
-        >>> Pilot(steps=4, reach=0.1, error=1e-3, plain=2e-3, largest=30.0).finer(2e-3, 0.1).steps
-        6
         """
         steps = 2 * ceil(self.steps / 2 * sqrt(max(1.0, self.estimate(reach) / allowed)))
         if steps > 1.5 * self.steps:
@@ -70,7 +47,7 @@ class Pilot:
         return Pilot(steps, by * self.reach, by * self.error, by * self.plain, self.largest)
 
     def __or__(self, other: "Pilot") -> "Pilot":
-        """The advice of two groups of bodies: the group that needed more steps decides; at equal steps, the maxima."""
+        """The advice of two groups of bodies: of the one that needed more steps, or the maxima at equal steps."""
         if self.steps != other.steps:
             return max(self, other, key=lambda pilot: pilot.steps)
         return Pilot(*(max(ours, theirs) for ours, theirs in zip(astuple(self), astuple(other), strict=True)))

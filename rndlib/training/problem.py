@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -13,8 +14,35 @@ from rndlib.network import MLP
 from rndlib.training.report import Report
 from rndlib.training.weights import Params, Role, draw, draw_offsets
 
+State = tuple[Params, Float[np.ndarray, "bodies n heads"]]
+"""Parameters and offsets of every body."""
+
 Targets = Callable[[list[int], Params], Float[np.ndarray, "bodies heads n"]]
 Values = Callable[[list[int], Params], Float[np.ndarray, "bodies heads t"]]
+
+BLOCK_BYTES = 2**24
+"""Size of the parameters, or of one layer's derivatives, of all bodies that are trained in one call."""
+
+
+def block_size(net: MLP, heads: int, n_samples: int) -> int:
+    """Bodies to train in one call: as many as keep what all of them need within BLOCK_BYTES.
+
+    It is the same for every backend: the first blocks say how finely all are stepped.
+    """
+    activations = n_samples * heads * net.width
+    parameters = sum(rows * (columns + 1) for rows, columns in net.layer_shapes(heads))
+    return max(1, int(BLOCK_BYTES / 8 / max(activations, parameters)))
+
+
+class Spectrum(NamedTuple):
+    """The infinite-width kernel on the training set, which preconditions the empirical one head by head.
+
+    values: (N,), eigenvalues of Theta_XX in ascending order, observation noise included.
+    vectors: (N, N), eigenvectors in columns. Both are arrays of any library.
+    """
+
+    values: Any
+    vectors: Any
 
 
 @dataclass(frozen=True)
@@ -22,13 +50,10 @@ class Problem:
     """A block of bodies, to be trained on `1/2 ||f(X) + noise_std xi - y||^2` from given weights.
 
     xi are extra trainable offsets, one per training point and head. They add noise_std^2 to the diagonal of the tangent
-    kernel and are present on the training set only.
+    kernel on the training set.
 
-    net: the description of the network.
     start: initial weights and biases of every body.
-    X: (N, in_dim), the training points.
     targets: y, (bodies, heads, N).
-    noise_std: scale of the offsets, >= 0.
     offsets: xi at the start, (bodies, N, heads); None for zeros.
     """
 
@@ -38,6 +63,11 @@ class Problem:
     targets: Float[np.ndarray, "bodies heads n"]
     noise_std: float = 0.0
     offsets: Float[np.ndarray, "bodies n heads"] | None = None
+
+    @property
+    def state(self) -> State:
+        """Parameters and offsets before training."""
+        return self.start, self.by_points[1]
 
     @property
     def by_points(self) -> tuple[Float[np.ndarray, "bodies n heads"], Float[np.ndarray, "bodies n heads"]]:
@@ -50,8 +80,7 @@ class Problem:
 class Task:
     """All bodies of a fit: networks of one description, each trained from its own weights to its own targets.
 
-    net, X, noise_std: as in `Problem`.
-    heads, bodies: outputs per body, and how many bodies there are.
+    heads: outputs per body.
     role, seed: what the initial weights are drawn from (`rndlib.training.weights`).
     targets: gives a block's targets from its body indices and initial weights.
     jitter: whether the offsets start at N(0, 1) rather than at zero.
@@ -79,8 +108,7 @@ class Task:
 class Trained:
     """Bodies after training, in the blocks they were trained in.
 
-    bodies: how many there are. blocks: the indices of each block's bodies and their parameters; the last block may
-    repeat the last body. report: what training did.
+    blocks: the indices of each block's bodies and their parameters; the last block may repeat the last body.
     """
 
     bodies: int

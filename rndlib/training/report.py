@@ -2,13 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-from jaxtyping import Float
-
-CLOSE = 1e-4
-"""Lower bound on the initial residual, relative to the targets, so that a start that already meets its targets is not
-compared with rounding error."""
-
 
 class DivergenceError(RuntimeError):
     """Training left the finite numbers, or did not reach the accuracy that was asked for.
@@ -29,10 +22,9 @@ class Report:
     """What training did, over all bodies of a fit.
 
     time: training time reached, `inf` at convergence; None for minibatches, which no single time describes.
-    residual: largest `||f(X) - y|| / ||f_0(X) - y||` over the bodies, with `CLOSE ||y||` for the denominator where
-        that is larger; at a finite time it need not be small.
-    error: largest estimated relative error of the trained function. It is 0 for gradient descent, which is exact, and
-        None for minibatches, which have nothing to be compared with.
+    residual: largest `||f(X) - y|| / ||f_0(X) - y||` over the bodies, with `1e-4 ||y||` for the denominator where that
+        is larger; at a finite time it need not be small.
+    error: largest estimated relative error of the trained function; 0 for gradient descent, None for minibatches.
     evaluations: the most evaluations of network and tangent kernel on the training set that any body took, or steps.
     converged: whether the accuracy asked for was reached; for minibatches, the epochs or the patience.
 
@@ -57,17 +49,3 @@ class Report:
             evaluations=max(self.evaluations, other.evaluations),
             converged=self.converged and other.converged,
         )
-
-
-def reference_residual(
-    first: Float[np.ndarray, " bodies"], targets: Float[np.ndarray, " bodies"]
-) -> Float[np.ndarray, " bodies"]:
-    """What the residuals of training are relative to, from the norms of the first residuals and of the targets.
-
-    >>> import numpy as np
-    >>> from rndlib.training.report import reference_residual
-    >>> reference_residual(np.array([2.0, 0.0]), np.array([1.0, 1.0]))
-    array([2.e+00, 1.e-04])
-    """
-    reference = np.maximum(first, CLOSE * targets)
-    return np.where(reference > 0, reference, 1.0)

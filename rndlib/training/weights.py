@@ -1,9 +1,8 @@
 """Initial weights: a function of a seed alone, so that every backend starts from the same networks.
 
-Body `i` of a given role has its own stream, spawned from `(seed, role, i)`: it does not depend on how many
-bodies there are, on the blocks they are trained in, or on the backend. Roles keep the networks of one seed
-independent where the theorems ask for it: a predictor never shares a stream with its target, nor with a member
-of an ensemble of the same seed.
+Body `i` of a given role has its own stream, spawned from `(seed, role, i)`: it does not depend on how many bodies there
+are, on the blocks they are trained in, or on the backend. Roles keep the networks of one seed independent where the
+theorems ask for it: a predictor never shares a stream with its target, nor with a member of an ensemble.
 """
 
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from rndlib.network import MLP
+from rndlib.training.trees import mapped
 
 # Fan-in and fan-out differ from layer to layer: names with an underscore bind nothing.
 Params = list[tuple[Float[np.ndarray, "bodies _fan_out _fan_in"], Float[np.ndarray, "bodies _fan_out"]]]
@@ -49,6 +49,16 @@ def draw_directions(net: MLP, seed: int, bodies: Sequence[int], heads: Sequence[
     """
     keys = [(body,) for body in bodies] if heads is None else [(b, h) for b in bodies for h in heads]
     return _stacked(net.layer_shapes(1)[:-1], [stream(seed, Role.DIRECTION, *key) for key in keys])
+
+
+def paired(params: Params, directions: Directions) -> tuple[Directions, Directions]:
+    """Networks with one direction each: with a direction per head, every head becomes a network of its own."""
+    bodies, heads = params[-1][0].shape[:2]
+    if not directions or len(directions[0][0]) == bodies:
+        return params, directions
+    *hidden, (w, b) = params
+    repeated = mapped(lambda a: np.repeat(a, heads, axis=0), hidden)
+    return [*repeated, (w.reshape(bodies * heads, 1, -1), b.reshape(-1, 1))], directions
 
 
 def draw_offsets(

@@ -1,15 +1,18 @@
-"""Whether the heads of one body are independent (claim M1).
+"""Whether the heads of one body are independent (claim M1), and samples drawn from them (claims S2 and S2-draws).
 
-Two heads of many bodies are compared by how alike any two bodies are, once in head 1 and once in head 2. With A_ij the
-likeness of the bodies i and j in head 1, B_ij that in head 2, each centred over bodies,
+The bodies are compared with each other, once by head 1 and once by head 2. With A_ij the likeness of bodies i and j in
+head 1, B_ij that in head 2, each centred over bodies,
 
     R^2 = <A, B> / <A, A>
 
-is the square of a correlation between the heads: of their errors where likeness is the product w_i . w_j; of the
-squares and products of their errors where it is (w_i . w_j)^2; and the squared distance correlation of Székely, Rizzo
-and Bakirov (2007) where it is -|w_i - w_j|. That one is zero for independent heads only. The first two see one kind
-of dependence each, and say which. Errors are whitened by their law, so that every direction over the test points
-weighs the same.
+is the square of a correlation between the heads. It is that of their errors if likeness is the product w_i . w_j; that
+of the squares and products of their errors if it is (w_i . w_j)^2; and the squared distance correlation of Székely,
+Rizzo and Bakirov (2007) if it is -|w_i - w_j|. Only the last is zero if and only if the heads are independent. The w
+are whitened errors, so every direction over the test points has the same weight.
+
+Corollary 4.3 draws a head i ~ U[1, K] for every sample. Two samples are then the same with probability 1/K, so both
+their correlation and their distance correlation are 1/K. Of S samples, S - K (1 - (1 - 1/K)^S) repeat another one on
+average. Without replacement none does, but there are only K samples.
 """
 
 from itertools import combinations
@@ -19,82 +22,54 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy import spatial, stats
+from scipy import spatial
 
 from rndlib import checks
-from rndlib.evidence.claims import Finding
-from rndlib.evidence.statistics.pairs import error_over_pairs
-from rndlib.evidence.statistics.whitening import whitened
+from rndlib.evidence.claims import Finding, check
+from rndlib.evidence.statistics.gaussian import whitened
+from rndlib.evidence.statistics.intervals import error_over_pairs, normal_quantile, root_finding
+from rndlib.theory.laws import Gaussian
 
-Likeness = Literal["errors", "squares", "distance"]
 Between = Float[np.ndarray, "bodies bodies"]
 
+_LIKENESS = {
+    "errors": lambda white: white @ white.T,
+    "squares": lambda white: (white @ white.T) ** 2,
+    "distance": lambda white: -spatial.distance.squareform(spatial.distance.pdist(white)),
+}
 
-def dependence(errors: ArrayLike, cov: ArrayLike, likeness: Likeness = "distance", confidence: float = 0.95) -> Finding:
-    """R between two heads of a body, averaged (in its square) over all pairs of heads.
 
-    The estimate of R^2 is the unbiased one of Székely and Rizzo (2014), whose mean is zero for independent heads. Its
-    interval counts bodies: the error is that of a U-statistic over pairs of bodies, degenerate part included.
+@check
+def dependence(
+    errors: ArrayLike,
+    cov: ArrayLike,
+    likeness: Literal["errors", "squares", "distance"] = "distance",
+    confidence: float = 0.95,
+) -> Finding:
+    """R between two heads of a body, averaged (in its square) over all pairs of heads, judged by its upper end.
+
+    Gaussian heads with correlation rho have R = rho for "errors" and rho^2 for "squares". R^2 is estimated without bias
+    (Székely and Rizzo, 2014), so that independent heads are at zero on average. Its interval counts bodies: the
+    standard error is that of a U-statistic over pairs of bodies, degenerate part included.
 
     Parameters
     ----------
     errors: `(bodies, heads, points)`, errors of independently seeded bodies, two heads or more.
     cov: `(points, points)`, covariance of one head's error under the law, positive definite.
     likeness: "errors", "squares" or "distance".
-    confidence: of each end of the interval, one-sided.
-
-    Returns
-    -------
-    R: its interval, and the upper end as the value. Gaussian heads with correlation rho have R = rho for "errors" and
-    rho^2 for "squares".
-
-    Raises
-    ------
-    ValueError: shapes disagree, fewer than two heads or four bodies, or a covariance that is not positive definite.
     """
     errors = checks.array("errors", errors, None, None, None)
     bodies, heads, points = errors.shape
     checks.choice("likeness", likeness, _LIKENESS)
-    confidence = checks.fraction("confidence", confidence)
     if heads < 2 or bodies < 4:
         raise ValueError(f"errors has {bodies} bodies of {heads} heads: give at least four bodies of two heads")
-
     white = whitened(errors.reshape(-1, points), np.zeros(points), cov).reshape(errors.shape)
     centred = [_centred(_LIKENESS[likeness](white[:, head])) for head in range(heads)]
     across = sum(A * B for A, B in combinations(centred, 2)) * (2 / (heads * (heads - 1)))
     within = sum(A * A for A in centred) / heads
     square = float(across.sum() / within.sum())
-    reach = float(stats.norm.ppf(confidence)) * error_over_pairs(across - square * within) / float(within.mean())
-    low, high = (sqrt(max(end, 0)) for end in (square - reach, square + reach))
-    return Finding(high, (low, high), "dependence")
-
-
-def mixed(
-    errors: Float[np.ndarray, "bodies heads points"], correlation: float
-) -> Float[np.ndarray, "bodies heads points"]:
-    """The errors with part of head 1 in every other head, as rows of an output layer that share weights would have it.
-
-    What comes out is again a set of heads of the same body, by way of one more, fixed output layer: its first row
-    reads head 1, every other its own head and, with weight `correlation`, head 1. Variances stay as they are.
-    """
-    shared = errors.copy()
-    shared[:, 1:] = correlation * errors[:, :1] + sqrt(1 - correlation**2) * errors[:, 1:]
-    return shared
-
-
-def _products(white: Float[np.ndarray, "bodies points"]) -> Between:
-    return white @ white.T
-
-
-def _squares(white: Float[np.ndarray, "bodies points"]) -> Between:
-    return (white @ white.T) ** 2
-
-
-def _distance(white: Float[np.ndarray, "bodies points"]) -> Between:
-    return -spatial.distance.squareform(spatial.distance.pdist(white))
-
-
-_LIKENESS = {"errors": _products, "squares": _squares, "distance": _distance}
+    half_width = normal_quantile(confidence) * error_over_pairs(across - square * within) / float(within.mean())
+    return root_finding(square, half_width)
 
 
 def _centred(A: Between) -> Between:
@@ -106,3 +81,68 @@ def _centred(A: Between) -> Between:
     A += A.sum() / ((n - 1) * (n - 2)) - rows[:, None] - rows[None, :]
     np.fill_diagonal(A, 0)
     return A
+
+
+def mixed(
+    errors: Float[np.ndarray, "bodies heads points"], correlation: float
+) -> Float[np.ndarray, "bodies heads points"]:
+    """The errors with a part of head 1 in every other head, as if rows of the output layer shared weights.
+
+    The variances stay as they are.
+    """
+    shared = errors.copy()
+    shared[:, 1:] = correlation * errors[:, :1] + sqrt(1 - correlation**2) * errors[:, 1:]
+    return shared
+
+
+@check
+def dependence_of_samples(samples: ArrayLike, cov: ArrayLike, heads: int, confidence: float = 0.95) -> Finding:
+    """Distance correlation of two samples from one fit, as a multiple of the 1/K of drawing with replacement.
+
+    Parameters
+    ----------
+    samples: `(fits, draws, points)`, samples minus their mean; the fits are independently seeded.
+    cov: `(points, points)`, covariance of one sample under the law, positive definite.
+    heads: heads of each fit, K.
+    """
+    heads = checks.whole("heads", heads, 2)
+    low, high = dependence(samples, cov, "distance", confidence).interval or (0.0, 0.0)
+    return Finding.upper(heads * low, heads * high)
+
+
+def exact_draws(law: Gaussian, draws: int, seed: int = 0) -> Float[np.ndarray, "draws points"]:
+    """Independent draws from a law, whose covariance may be singular, as it is at training points.
+
+    Drawn by Cholesky, whose factor is unique, so that every machine draws the same. A ridge covers the rounding of the
+    kernels and adds 3e-4 of the largest standard deviation.
+
+    Raises
+    ------
+    ValueError: the law comes without its covariance.
+    """
+    if law.cov is None:
+        raise ValueError("law has no covariance: ask for it with full_cov=True")
+    ridge = 1e-7 * float(law.var.max()) * np.eye(len(law.mean))
+    rng = np.random.default_rng(seed)
+    return rng.multivariate_normal(law.mean, law.cov + ridge, checks.whole("draws", draws, 1), method="cholesky")
+
+
+def with_replacement(functions: ArrayLike, draws: int, seed: int = 0) -> Float[np.ndarray, "fits draws points"]:
+    """Samples as printed in Corollary 4.3: heads i ~ U[1, K] of each fit of `functions`, `(fits, heads, points)`."""
+    functions = checks.array("functions", functions, None, None, None)
+    fits, heads, _ = functions.shape
+    chosen = np.random.default_rng(seed).integers(heads, size=(fits, checks.whole("draws", draws, 1)))
+    return np.take_along_axis(functions, chosen[:, :, None], axis=1)
+
+
+@check
+def repeats(samples: ArrayLike) -> Finding:
+    """Number of samples that repeat an earlier one, among `samples` `(points, draws)`, one per column."""
+    samples = checks.array("samples", samples, None, None)
+    return Finding(float(samples.shape[1] - len(np.unique(samples, axis=1).T)))
+
+
+def expected_repeats(heads: int, draws: int) -> float:
+    """Expected number of repeats among `draws` samples drawn with replacement from `heads` heads."""
+    heads, draws = checks.whole("heads", heads, 1), checks.whole("draws", draws, 1)
+    return draws - heads * (1 - (1 - 1 / heads) ** draws)

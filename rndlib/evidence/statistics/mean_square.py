@@ -1,11 +1,7 @@
-"""The law of 1/2 eps-bar^2 over bodies and of an ensemble's variance over ensembles (claims M2 and M2-pair).
+"""The law of half the mean squared error of K heads, and of an ensemble's variance (claims M2, M2-pair and M3).
 
-The distance is that of Cramér and von Mises: by how much the probabilities "at most s" differ, as a root mean square
-over s. It is taken over all test points at once, as the squared length of the mean of one vector a body,
-
-    phi = (1[q(x) <= s] - P(s))  over the points x and the levels s,
-
-with P the law's probability. A body, or an ensemble, counts once, whatever the dependence among its test points.
+Below, q(x) stands for either. The unit is a body or an ensemble, whatever the dependence among its test points. Squared
+distances are estimated without bias, so they are zero on average for two equal laws.
 """
 
 from math import sqrt
@@ -16,51 +12,68 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.evidence.claims import Finding
-from rndlib.evidence.statistics.length import squared_length
+from rndlib.evidence.claims import Finding, check
+from rndlib.evidence.statistics.intervals import positive_variance, root_finding, squared_length
 
-_LEVELS = (np.arange(32) + 0.5) / 32  # a grid of probabilities; twice as fine a one changes a distance by parts in 1000
+_LEVELS = (np.arange(32) + 0.5) / 32  # A grid twice as fine changes a distance by parts in 1000.
 
 
+@check
 def distance_to_law(values: ArrayLike, law: Any, confidence: float = 0.95) -> Finding:
-    """Root mean square, over levels and test points, of what the values' probabilities are off the law's.
+    """RMS difference between the CDF of q over bodies and the law's, over 32 levels and all test points.
+
+    This is the distance of Cramér and von Mises. Between scaled chi-squared laws of equal means it is 0.10 for 1 and 2
+    degrees of freedom, 0.05 for 2 and 3, and 0.016 for 7 and 8.
 
     Parameters
     ----------
-    values: `(bodies, points)`, one row a body or an ensemble, independent of the others.
+    values: `(bodies, points)`, q of each body or ensemble, independent of the others.
     law: a frozen SciPy distribution for each point, as `laws.mean_square` gives it.
-    confidence: of each end of the interval, one-sided.
-
-    Returns
-    -------
-    The interval, freed of sampling noise, and its upper end as the value. The law of other degrees of freedom is, at
-    equal means, 0.10 away for 1 against 2, 0.05 for 2 against 3, and 0.016 for 7 against 8.
-
-    Raises
-    ------
-    ValueError: values that are not a matrix of finite numbers, fewer than two bodies, or a law of another number of
-        points.
     """
-    return _length("distance_to_law", _below(values, law) - _LEVELS[:, None], confidence)
+    return _rms(_below(values, law) - _LEVELS[:, None], confidence)
 
 
+@check
 def distance_between(first: ArrayLike, second: ArrayLike, law: Any, confidence: float = 0.95) -> Finding:
-    """Root mean square, over levels and test points, of what the probabilities of two samples differ by.
+    """RMS difference between the CDFs of two samples of q, over 32 levels and all test points.
 
     Parameters
     ----------
     first, second: `(bodies, points)` each, independent samples of one size, as in `distance_to_law`.
-    law: as in `distance_to_law`; its quantiles serve as levels for both, and its truth is not assumed.
-    confidence: of each end of the interval, one-sided.
-
-    Raises
-    ------
-    ValueError: as in `distance_to_law`, or samples of different sizes.
+    law: as in `distance_to_law`. Its quantiles are the levels for both samples; it need not be true.
     """
     first = checks.array("first", first, None, None)
     second = checks.array("second", second, *first.shape)
-    # Of two independent samples of one size, the rows make independent pairs in whatever order they come.
-    return _length("distance_between", _below(first, law) - _below(second, law), confidence)
+    # The samples are independent and of one size, so their rows form independent pairs in any order.
+    return _rms(_below(first, law) - _below(second, law), confidence)
+
+
+@check
+def field_covariance(values: ArrayLike, cov: ArrayLike, dof: int, confidence: float = 0.95) -> Finding:
+    """Relative difference between the covariances of q over x and the law's 2 Sigma(x, x')^2 / dof.
+
+    Differences and covariances are root mean squares over all pairs of different points, with q in units of
+    Sigma(x, x). Fields that are independent over x are at 1, fields whose variance is off by the factor 1 + e at 2 e.
+
+    Parameters
+    ----------
+    values: `(bodies, points)`, q of each body or ensemble, independent of the others; two points or more.
+    cov: `(points, points)`, Sigma, covariance of one ensemble member.
+    dof: heads per body, or members per ensemble minus one.
+    """
+    law, products = _pairs(values, cov, dof)
+    return root_finding(*squared_length(products - law, confidence), float(law @ law))
+
+
+def covariance_pairs(
+    values: ArrayLike, cov: ArrayLike, dof: int
+) -> tuple[Float[np.ndarray, " pairs"], Float[np.ndarray, " pairs"], Float[np.ndarray, " pairs"]]:
+    """Covariance of q at every pair of different points: the law's, the estimate, and its standard error over bodies.
+
+    Units and arguments as in `field_covariance`.
+    """
+    law, products = _pairs(values, cov, dof)
+    return law, products.mean(axis=0), products.std(axis=0, ddof=1) / sqrt(len(products))
 
 
 def _below(values: ArrayLike, law: Any) -> Float[np.ndarray, "bodies levels points"]:
@@ -69,10 +82,25 @@ def _below(values: ArrayLike, law: Any) -> Float[np.ndarray, "bodies levels poin
     return (values[:, None, :] <= quantiles).astype(float)
 
 
-def _length(check: str, phi: Float[np.ndarray, "bodies levels points"], confidence: float) -> Finding:
-    bodies, levels, points = phi.shape
+def _rms(differences: Float[np.ndarray, "bodies levels points"], confidence: float) -> Finding:
+    bodies, levels, points = differences.shape
     if bodies < 2:
         raise ValueError(f"values has {bodies} body: give at least two")
-    ends = squared_length(phi.reshape(bodies, -1), checks.fraction("confidence", confidence))
-    low, high = (sqrt(max(end, 0) / (levels * points)) for end in ends)
-    return Finding(high, (low, high), check)
+    return root_finding(*squared_length(differences.reshape(bodies, -1), confidence), levels * points)
+
+
+def _pairs(
+    values: ArrayLike, cov: ArrayLike, dof: int
+) -> tuple[Float[np.ndarray, " pairs"], Float[np.ndarray, "bodies pairs"]]:
+    """The law's covariance of every pair, and each body's product, whose mean is the estimate (ddof = 1)."""
+    values = checks.array("values", values, None, None)
+    bodies, points = values.shape
+    if bodies < 2 or points < 2:
+        raise ValueError(f"values has {bodies} bodies at {points} points: give at least two of each")
+    cov = checks.array("cov", cov, points, points)
+    variance = positive_variance(cov.diagonal(), points)
+    relative = values / variance
+    centred = (relative - relative.mean(axis=0)) * sqrt(bodies / (bodies - 1))
+    rows, columns = np.triu_indices(points, 1)
+    law = 2 * cov**2 / np.outer(variance, variance) / checks.whole("dof", dof, 1)
+    return law[rows, columns], centred[:, rows] * centred[:, columns]

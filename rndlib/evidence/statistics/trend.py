@@ -1,46 +1,73 @@
-"""How fast a discrepancy falls with width (claims N1-slope and N2-slope, P2-slope and P3)."""
+"""Relative errors of networks, and how fast a discrepancy falls with width (claims P2 to P5, N1-slope, N2-slope)."""
+
+from math import exp
 
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.evidence.claims import Finding
-from rndlib.evidence.statistics.seeds import t_interval
+from rndlib.evidence.claims import Finding, check
+from rndlib.evidence.estimate import Estimate
+from rndlib.evidence.statistics.intervals import logarithms, t_interval
 
 
+def relative_error(found: ArrayLike, expected: ArrayLike, scale: ArrayLike | None = None) -> Float[np.ndarray, " n"]:
+    """`||found - expected|| / ||scale||` of each network, with the Euclidean norm over everything else.
+
+    Parameters
+    ----------
+    found: `(networks, ...)`.
+    expected: of the same shape, or `(...)` if all networks share it.
+    scale: what the error is relative to, in either shape; `expected` by default.
+    """
+    found = checks.array("found", found, *(None,) * max(1, np.ndim(found)))
+    expected = _like("expected", expected, found.shape)
+    scale = expected if scale is None else _like("scale", scale, found.shape)
+    size = np.linalg.norm(scale.reshape(len(found), -1), axis=1)
+    if size.min() == 0:
+        raise ValueError("scale is zero for a network: no error is relative to it")
+    return np.linalg.norm((found - expected).reshape(len(found), -1), axis=1) / size
+
+
+def _like(name: str, values: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
+    array = checks.array(name, values, *(shape[1:] if np.ndim(values) == len(shape) - 1 else shape))
+    return np.broadcast_to(array, shape)
+
+
+@check
+def typical(errors: ArrayLike, confidence: float = 0.95) -> Finding:
+    """Geometric mean over networks of `errors`, `(networks,)`, judged by the upper end of its interval."""
+    _, low, high = t_interval(logarithms("errors", errors, None), confidence)
+    return Finding.upper(exp(low), exp(high))
+
+
+@check
 def slope(widths: ArrayLike, differences: ArrayLike, confidence: float = 0.95) -> Finding:
-    """Slope of log difference on log width by least squares, one fit a seed; its interval over seeds, upper end.
+    """Slope of log difference on log width by least squares, one fit per seed, judged by the upper end over seeds.
 
     Parameters
     ----------
     widths: `(widths,)`, at least two different ones.
     differences: `(seeds, widths)`, positive.
-    confidence: of each end, one-sided.
-
-    Raises
-    ------
-    ValueError: shapes disagree, fewer than two seeds or widths, or a number that is not positive.
     """
-    low, high = _slope_interval(widths, differences, confidence)
-    return Finding(high, (low, high), "slope")
+    _, low, high = _slope(widths, differences, confidence)
+    return Finding.upper(low, high)
 
 
+@check
 def rate(widths: ArrayLike, differences: ArrayLike, expected: float, confidence: float = 0.95) -> Finding:
-    """How far that slope is from the `expected` one: its interval, and the distance of the farther end as the value.
+    """Slope of log difference on log width, judged by the distance from `expected` to the farther end.
 
-    Arguments and errors as in `slope`; both ends inside a margin are two one-sided tests at `confidence`.
+    Arguments as in `slope`. Both ends within a margin are two one-sided tests at `confidence`.
     """
-    low, high = _slope_interval(widths, differences, confidence)
-    expected = checks.real("expected", expected)
-    return Finding(max(high - expected, expected - low), (low, high), "rate")
+    _, low, high = _slope(widths, differences, confidence)
+    return Finding.farther(low, high, checks.real("expected", expected))
 
 
-def _slope_interval(widths: ArrayLike, differences: ArrayLike, confidence: float) -> tuple[float, float]:
-    widths = checks.array("widths", widths, None)
-    differences = checks.array("differences", differences, None, len(widths))
-    if widths.min() <= 0 or differences.min() <= 0:
-        raise ValueError("widths and differences must be positive: their logarithms are fitted")
-    if len(np.unique(widths)) < 2:
-        raise ValueError(f"widths = {widths.tolist()}: give at least two different ones")
-    slopes = np.polyfit(np.log(widths), np.log(differences).T, 1)[0]
-    return t_interval(slopes, checks.fraction("confidence", confidence))
+def _slope(widths: ArrayLike, differences: ArrayLike, confidence: float) -> Estimate:
+    log_widths = logarithms("widths", widths, None)
+    log_differences = logarithms("differences", differences, None, len(log_widths))
+    if len(np.unique(log_widths)) < 2:
+        raise ValueError(f"widths = {np.asarray(widths).tolist()}: give at least two different ones")
+    return t_interval(np.polyfit(log_widths, log_differences.T, 1)[0], confidence)

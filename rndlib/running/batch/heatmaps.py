@@ -21,7 +21,7 @@ def figures(outcomes: Sequence[Outcome]) -> Iterable[tuple[str, Figure]]:
     """A title and a figure for each pair of varied parameters of the cells of one notebook, or for a single one."""
     varied = [name for name in outcomes[0].cell.values if name not in SEEDS and len(_levels(outcomes, name)) > 1]
     pairs = list(combinations(varied, 2)) or [(name, None) for name in varied]
-    claims = {v.id: v.tolerance for o in outcomes if isinstance(o.found, Result) for v in o.found.verdicts}
+    claims = {v.id: v.claim.tolerance for o in outcomes if isinstance(o.found, Result) for v in o.found.verdicts}
     for columns, rows in pairs if claims else []:
         panels = {
             f"{claim}, at most {ledger.rounded(tolerance)}": _shares(outcomes, columns, rows, claim)

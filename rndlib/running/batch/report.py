@@ -83,7 +83,7 @@ def _row(outcome: Outcome, folder: Path) -> dict[str, Any]:
         "peak_memory": made.get("peak_memory"),
         "message": made.get("message"),
         "executed": (found.folder / cell.notebook.path.name).relative_to(folder).as_posix() if whole else None,
-        "verdicts": [asdict(verdict) for verdict in found.verdicts] if whole else [],
+        "verdicts": [verdict.row() for verdict in found.verdicts] if whole else [],
     }
 
 

@@ -1,10 +1,10 @@
-"""Backends: the same few functions on one array library each (`rndlib.training.backends.base`)."""
+"""Backends: the same few functions on one array library each (`rndlib.training.protocols`)."""
 
 from functools import cache
 from importlib import import_module
 
 from rndlib import checks
-from rndlib.training.backends.base import Backend
+from rndlib.training.protocols import Backend
 
 BACKENDS = ("jax", "torch", "torch:cuda")
 

@@ -1,17 +1,17 @@
-"""How e^{-h Theta} is applied, for every backend: the sizes, accuracies and poles that both ways to it go by."""
+"""v = integral_0^h e^{-s Theta} r ds = Theta^{-1} (I - e^{-h Theta}) r, the step of a linear gradient flow.
 
+There are two ways to v. Where N K is small, it is the eigendecomposition of the kernel matrix. Where N K is large (many
+heads on one body), it is a rational approximation of the exponential, whose shifted systems are solved together by a
+preconditioned conjugate-gradient method that needs only products with Theta.
+"""
+
+from math import nan
 from typing import Any, NamedTuple
 
+from rndlib.training.flow.library import Library
+from rndlib.training.problem import Spectrum
 
-class Spectrum(NamedTuple):
-    """The infinite-width kernel on the training set, which preconditions the empirical one head by head.
-
-    values: (N,), eigenvalues of Theta_XX in ascending order, observation noise included.
-    vectors: (N, N), eigenvectors in columns. Both are arrays of any library.
-    """
-
-    values: Any
-    vectors: Any
+Array = Any
 
 
 DENSE_ALONE, DENSE_LIMIT, DENSE_MANY = 700, 128, 40
@@ -32,24 +32,144 @@ RESIDUES = (
 )
 """Poles z_j and residues c_j with e^{-z} = 2 Re sum_j c_j / (z - z_j) for z >= 0, within EXPONENTIAL_ERROR.
 
-One pole of each conjugate pair. They are what the AAA algorithm (Nakatsukasa, Sete and Trefethen, 2018) gives, as
-tests/test_exponential.py finds again: running it took every process half a second.
+One pole of each conjugate pair, from the AAA algorithm (Nakatsukasa, Sete and Trefethen, 2018).
 """
 
 SOLVE_RTOL = 1e-4
-"""Relative residual of the shifted systems. Solving them in float32 is enough: the error of a solve is a relative
-change of one step, and at convergence Newton's method, in float64, removes what the solves leave."""
+"""Relative residual of the shifted systems, which float32 is enough for: it is a relative change of one step, and at
+convergence Newton's method, in float64, removes what the solves leave."""
 
 ITERATIONS, STARTS = 1000, 3
-"""Iterations per start, and starts. A system takes some 50 iterations, a nearly singular one several hundred. The
-method can break down, about once in a thousand solves; it then starts anew from where it is."""
+"""Iterations per start, and starts. The method can break down, about once in a thousand solves; it then starts anew
+from where it is."""
+
+
+class _Iterate(NamedTuple):
+    """Conjugate gradients, with a leading axis for the shifts: p is the direction, and rho = r' z.
+
+    active: whether a shift's residual is still too large. A shift that is done is left alone: its products have sunk
+    to rounding.
+    """
+
+    x: Array
+    residual: Array
+    p: Array
+    rho: Array
+    active: Array
+    iteration: Array
 
 
 def dense(n_samples: int, heads: int) -> bool:
-    """Whether the kernel matrix of a body is formed and its eigenproblem solved.
+    """Whether the kernel matrix of a body is formed and its eigenproblem solved: up to where both ways take as long.
 
-    The limits are where the two ways take the same time, at widths 64 to 2048; one head on more than 700 points was not
-    measured. Two heads stay with the matrix for longer, as kernels of so many points are too nearly singular for the
-    single precision of the other way.
+    Two heads stay with the matrix for longer, as kernels of so many points are too nearly singular for float32.
     """
     return n_samples * heads <= {1: DENSE_ALONE, 2: DENSE_LIMIT}.get(heads, DENSE_MANY)
+
+
+def flow_integral(tangent: Array, r: Array, times: Array, noise: Array, spectrum: Spectrum, lib: Library) -> Array:
+    """v for the kernel Theta + noise I, at each of the times, of which any may be infinite: (times, N, heads).
+
+    r (N, heads) is in float64, as v is, whatever the precision of the kernel. It may have a leading axis of bodies, as
+    then the kernel has. Where the eigenproblem is solved, several times cost as much as one.
+    """
+    if dense(*r.shape[-2:]):
+        return _by_eigenvectors(tangent.kernel_matrix(), r, times, noise, lib)
+    if r.ndim > 2:
+        each = zip(tangent.bodies(), r, strict=True)
+        return lib.xp.stack([flow_integral(one, own, times, noise, spectrum, lib) for one, own in each], 1)
+    single = tangent.in_float32()
+    return lib.xp.stack([_by_conjugate_gradients(single, r, h, noise, spectrum, lib) for h in times])
+
+
+def _by_eigenvectors(theta: Array, r: Array, times: Array, noise: Array, lib: Library) -> Array:
+    xp = lib.xp
+    theta = lib.cast(theta, "float64")
+    # Not every LAPACK takes numbers that are not finite: they come out as NaN, for the caller to raise.
+    finite = xp.isfinite(theta).all(-1).all(-1)[..., None]
+    values, vectors = xp.linalg.eigh(xp.where(finite[..., None], theta, 0.0))
+    values = values + noise
+    along = xp.einsum("...ij,...i->...j", vectors, r.reshape(values.shape))
+    h = times.reshape(-1, *[1] * values.ndim)
+    some_time = xp.where(xp.isinf(h), 1.0, h)
+    # (1 - e^{-h lambda}) / lambda, and its limit h where lambda is zero or rounds to it (a finite time allows that).
+    small = xp.abs(some_time * values) < 1e-12
+    gain = xp.where(small, some_time, -xp.expm1(-some_time * values) / xp.where(small, 1.0, values))
+    gain = xp.where(xp.isinf(h), 1 / values, gain)
+    v = xp.einsum("...ij,t...j->t...i", vectors, gain * along)
+    return xp.where(finite, v, nan).reshape(-1, *r.shape)
+
+
+def _by_conjugate_gradients(
+    tangent: Array, r: Array, h: Array, noise: Array, spectrum: Spectrum, lib: Library
+) -> Array:
+    xp = lib.xp
+    size = xp.linalg.norm(r)
+    unit = lib.cast(r / xp.where(size > 0, size, 1.0), "float32")
+
+    def some_time(h: Array) -> Array:
+        # (1 - R(z)) / z has the residues -c_j / z_j at R's poles and none at 0, since R(0) = 1.
+        poles, residues = lib.constant(POLES, r), lib.constant(RESIDUES, r)
+        # v is h r to eight digits for times this short, and shorter ones would take the shifts out of float32's range.
+        shortest = 1e-9 / xp.max(spectrum.values)
+        part = xp.where(h < shortest, h / shortest, 1.0)
+        shifts = lib.cast(noise - poles / xp.where(h < shortest, shortest, h), "complex64")
+        solutions = lib.cast(_solutions(tangent, unit, shifts, spectrum, lib), "complex128")
+        return part * 2 * xp.einsum("s,snk->nk", -residues / poles, solutions).real
+
+    def without_end(_: Array) -> Array:
+        return lib.cast(_solutions(tangent, unit, lib.cast(noise, "float32")[None], spectrum, lib)[0], "float64")
+
+    return size * lib.cond(xp.isinf(h), without_end, some_time, h)
+
+
+def _solutions(tangent: Array, r: Array, shifts: Array, spectrum: Spectrum, lib: Library) -> Array:
+    """(Theta + s)^{-1} r for every shift s, real or complex, (shifts, N, heads).
+
+    The matrices are symmetric, so the conjugate-gradient recurrences hold with the unconjugated product (COCG for
+    complex ones; van der Vorst and Melissen, 1990). The preconditioner is the infinite-width kernel of each head, the
+    limit of the empirical kernel.
+    """
+    xp, dtype = lib.xp, str(shifts.dtype).removeprefix("torch.")
+    vectors = lib.cast(spectrum.vectors, dtype)
+    gains = 1 / (lib.cast(spectrum.values, "float32") + shifts[:, None])
+    approximate = xp.einsum("ni,si,mi->snm", vectors, gains, vectors)
+
+    def precondition(v: Array) -> Array:
+        return xp.einsum("snm,smk->snk", approximate, v)
+
+    def multiply(v: Array) -> Array:
+        if dtype == "float32":
+            return lib.kernel_products(tangent, v) + shifts[:, None, None] * v
+        # Real and imaginary parts of all shifts as one batch of points: each weight matrix is then read once.
+        product = lib.kernel_products(tangent, xp.concatenate([v.real, v.imag]))
+        return lib.cast(product[: len(v)] + 1j * product[len(v) :], dtype) + shifts[:, None, None] * v
+
+    def dot(a: Array, b: Array) -> Array:
+        return (a * b).sum((1, 2))
+
+    allowed = SOLVE_RTOL**2 * (r**2).sum()
+
+    def too_large(residual: Array) -> Array:
+        return (residual * residual.conj()).real.sum((1, 2)) > allowed
+
+    def step(state: _Iterate) -> _Iterate:
+        x, residual, p, rho, active, iteration = state
+        # A start of its own would be a second product to compile; here its product takes the place of a direction's.
+        anew = (iteration > 0) & (iteration % ITERATIONS == 0)
+        q = multiply(xp.where(anew, x, p))
+        alpha = xp.where(active & ~anew, rho / xp.where(active, dot(p, q), 1.0), 0.0)
+        residual = xp.where(anew & active[:, None, None], r - q, residual - alpha[:, None, None] * q)
+        x = xp.where(anew, x, x + alpha[:, None, None] * p)
+        z = precondition(residual)
+        rho_next = dot(residual, z)
+        beta = xp.where(active, rho_next / xp.where(active, rho, 1.0), 0.0)
+        p = xp.where(anew, z, z + beta[:, None, None] * p)
+        return _Iterate(x, residual, p, xp.where(active, rho_next, rho), too_large(residual), iteration + 1)
+
+    residual = xp.broadcast_to(lib.cast(r, dtype), (len(shifts), *r.shape))
+    z = precondition(residual)
+    first = _Iterate(xp.zeros_like(z), residual, z, dot(residual, z), too_large(residual), lib.constant(0, r))
+    last = lib.while_loop(lambda s: s.active.any() & (s.iteration < STARTS * ITERATIONS), step, first)
+    # NaN travels to the caller, who raises: a solution that did not converge must not pass for one.
+    return xp.where(last.active[:, None, None], nan, last.x)

@@ -1,40 +1,40 @@
 """Gradient flow by an exponential midpoint rule, with error control, over any array library.
 
-One step from theta, with residual r = f(X) - y: linearise at a point theta_m near the step's midpoint, and follow this
-linear flow over the whole step,
+One step from theta, with residual r = f(X) - y, linearises at a point theta_m near its midpoint, and follows the linear
+flow there over the whole step:
 
     theta_1 = theta - J_m' V(Theta_m, h) (r_m + J_m (theta - theta_m)),     V(Theta, h) = Theta^{-1} (I - e^{-h Theta}).
 
-Each linear flow is exact, so stiffness costs nothing and a step may last any time, infinity included; what is left
-is the network's own curvature, to second order. The midpoint is found by a linear flow, too: that of the
-network linearised at theta, or that of the previous step, followed further. The latter saves every other linearisation
-at a small cost in accuracy, but needs V at a second time. So it is used where an eigendecomposition gives V at both
-times, and the former where each V is a solve of its own. The first step has no previous one to follow.
+Each linear flow is exact, so stiffness costs nothing and a step may last any time, infinity included. The only error is
+from the network's own curvature, and of second order. A linear flow leads to the midpoint, too: that of the network
+linearised at theta, or that of the previous step, followed further. The latter saves every other linearisation at a
+small cost in accuracy, but needs V at a second time. So it is used where an eigendecomposition gives V at both times,
+and the former where each V needs its own solve. The first step has no previous one to follow.
 
-The number of steps is doubled until two successive Richardson extrapolations agree to the accuracy asked for.
+The number of steps is doubled until two successive Richardson extrapolations agree to the required accuracy.
 
-A backend carries the steps out. Which steps, in which precision (`rndlib.training.flow.precision`), and when they are
-accurate enough, is decided here, so that all backends take the same ones.
+A backend carries the steps out (`rndlib.training.steps`). Which steps, in which precision, and when they are accurate
+enough, is decided here, so that all backends take the same ones.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import reduce
 from math import inf, sqrt
 from operator import or_
-from typing import Any, Generic, TypeVar
 
 import numpy as np
-from jaxtyping import Bool, Float
-from numpy.typing import ArrayLike
+from jaxtyping import Float
 
 from rndlib.training.flow import conditioning, precision
 from rndlib.training.flow.exponential import dense
 from rndlib.training.flow.time_grid import clock, stretched
+from rndlib.training.lanczos import largest_eigenvalue
 from rndlib.training.pilots import Pilot
-from rndlib.training.problem import Problem
-from rndlib.training.report import DivergenceError, Report, reference_residual
+from rndlib.training.problem import Problem, Spectrum, State
+from rndlib.training.protocols import Backend, Marks, Times
+from rndlib.training.report import DivergenceError, Report
+from rndlib.training.residuals import relative, residual, sizes
+from rndlib.training.trees import chosen, mapped
 from rndlib.training.weights import Params
 
 FIRST_STEPS, MOST_STEPS = 1, 8192  # relu, whose kinks leave no second order, needs thousands
@@ -42,192 +42,129 @@ MOST_NEWTON, NEWTON = 10, np.array([[inf, 0.0]])
 RESIDUAL_FLOOR = 1e-9
 """Training residual, relative to the first, at which training has converged."""
 
-State = TypeVar("State")
-Functions = Float[np.ndarray, "bodies probes heads"]
-Residuals = Float[np.ndarray, "bodies n heads"]
-Marks = Bool[np.ndarray, " bodies"]
-
-
-class FlowSteps(ABC, Generic[State]):
-    """A block of bodies in training, as an array library holds it, and the steps that it can take.
-
-    A state holds the parameters and offsets of every body.
-
-    start: the state before training. It is in float64; what it is shifted by may be in float32, which keeps what is
-        small.
-    """
-
-    start: State
-
-    @abstractmethod
-    def largest(self) -> float:
-        """The largest eigenvalue of the tangent kernels at the start, noise included, over the bodies."""
-
-    @abstractmethod
-    def integrate(
-        self, times: Float[np.ndarray, "evaluations 2"], going: Marks, single: bool
-    ) -> tuple[State, ArrayLike]:
-        """How far evaluations of network and tangent kernel lead from the start, for the marked bodies; others stay.
-
-        Each evaluation has a row of two times: over how long the state follows its linear flow, 0 for not at all, and
-        how much longer the way to the next evaluation is, 0 for none. With many unknowns (not
-        `rndlib.training.flow.exponential.dense`) one of the two is 0. Steps are in float32 where `single`.
-
-        Returns the shift, and the norm of each body's residual f(X) + noise_std xi - y at the start.
-        """
-
-    @abstractmethod
-    def extrapolate(
-        self, coarse: State, fine: State, probes: Float[np.ndarray, "probes d"]
-    ) -> tuple[State, Functions, Functions]:
-        """The shift that two shifts, the second of twice the steps, extrapolate to; and the functions at the probes,
-        of the extrapolation and of the finer shift."""
-
-    @abstractmethod
-    def join(self, marked: Marks, ours: State, theirs: State) -> State:
-        """Of two shifts, the first for the marked bodies and the second for the others."""
-
-    @abstractmethod
-    def moved(self, state: State, shift: State) -> tuple[State, Residuals]:
-        """A state, shifted, and its residual."""
-
-    @abstractmethod
-    def newton(self, state: State, left: Residuals, going: Marks, single: bool) -> State:
-        """How far one linear flow without an end leads, for the marked bodies: to the nearest interpolant of the linear
-        model at a state with the residual `left`. In float32 where `single`, except for the residual."""
-
-    @abstractmethod
-    def params(self, state: State) -> Params:
-        """A state's parameters, in NumPy."""
+Functions = Float[np.ndarray, "bodies heads probes"]
 
 
 def gradient_flow(
-    block: FlowSteps[Any],
+    backend: Backend,
     problem: Problem,
     time: float,
     rtol: float,
-    eigenvalues: Float[np.ndarray, " n"],
+    spectrum: Spectrum,
     pilot: Pilot | None = None,
+    single: bool = False,
 ) -> tuple[Params, Report, Pilot | None]:
     """The parameters of a block of bodies after gradient flow to `time`, a report, and advice to other bodies.
 
-    `eigenvalues` are those of the infinite-width kernel on X, noise included.
+    `spectrum` is that of the infinite-width kernel on X, noise included. Steps are in float32 where `single`.
 
     A second extrapolation more than doubles the cost, and only adds an error estimate. With a `pilot` from other bodies
     of the same description, the error is estimated from how far the first one extrapolates, and only bodies whose
-    estimate is too large go on. The pilot also says how many steps to take, and whether to extrapolate, which with few
-    steps may do harm. Its time grid is reused; the error estimate covers it. Bodies without a pilot go on together
-    until all of them are accurate enough, so that their advice holds for all.
+    estimate is too large go on. The pilot also says how many steps to take, whether to extrapolate, which with few
+    steps may do harm, and the time grid. Bodies without a pilot go on together until all are accurate enough.
 
     Raises
     ------
-    DivergenceError: a network left the finite numbers, or the accuracy was not reached within MOST_STEPS steps.
+    DivergenceError: a network left the finite numbers, or missed the accuracy within MOST_STEPS steps; in float32,
+        within `precision.MOST_STEPS`.
     """
-    if precision.single(time, rtol, eigenvalues, pilot.steps if pilot else FIRST_STEPS):
-        with suppress(DivergenceError):  # Rounding may be why it failed.
-            return _gradient_flow(block, problem, time, rtol, eigenvalues, pilot, single=True)
-    return _gradient_flow(block, problem, time, rtol, eigenvalues, pilot, single=False)
-
-
-def _gradient_flow(
-    block: FlowSteps[Any],
-    problem: Problem,
-    time: float,
-    rtol: float,
-    eigenvalues: Float[np.ndarray, " n"],
-    pilot: Pilot | None,
-    single: bool,
-) -> tuple[Params, Report, Pilot | None]:
-    """`gradient_flow` in one precision; in float32, with at most `precision.MOST_STEPS` steps, and none after NaN."""
     # Many heads on one body raise the largest eigenvalue far above its limit; the grid must resolve that, too.
-    largest = pilot.largest if pilot else block.largest()
-    cut = clock(stretched(eigenvalues, largest), time)
+    largest = pilot.largest if pilot else largest_eigenvalue(problem, backend)
+    cut = clock(stretched(spectrum.values, largest), time)
     probes = _around(problem.X)
-    advice = conditioning.advice(eigenvalues, time)
+    advice = conditioning.advice(spectrum.values, time)
     further = f"; {advice}" if advice else ""
     bodies, heads, n_samples = problem.targets.shape
-    ahead, leads = dense(n_samples, heads), pilot is None
+    follows_on, is_pilot = dense(n_samples, heads), pilot is None
     evaluations, errors, going = np.zeros(bodies, int), np.full(bodies, inf), np.ones(bodies, bool)
+    state = problem.state
+    left = first = residual(problem, backend, state)
 
-    def integrate(steps: int, going: Marks) -> tuple[Any, ArrayLike]:
-        times = _times(cut(steps), ahead)
+    def integrate(steps: int, going: Marks) -> State:
+        times = _times(cut(steps), follows_on)
         evaluations[going] += len(times)
-        return block.integrate(times, going, single)
+        return backend.integrate(problem, state, left, spectrum, times, going, single)
 
-    allowed, most = _allowed(rtol), min(MOST_STEPS, precision.MOST_STEPS) if single else MOST_STEPS
+    def functions(shift: State) -> Functions:
+        dtype = shift[1].dtype
+        params = mapped(lambda a, b: a.astype(dtype) + b, state[0], shift[0])
+        return backend.functions(problem.net, params, probes, dtype.name)
+
+    # A safety factor of two: the probes stand in for points that the caller will choose.
+    allowed, most_steps = rtol / 2, min(MOST_STEPS, precision.MOST_STEPS) if single else MOST_STEPS
     steps = pilot.steps // 2 if pilot else FIRST_STEPS
-    (coarse, first), last = integrate(steps, going), None
-    shift = coarse
+    shift = coarse = integrate(steps, going)
+    # In the memory order of the backend's arrays, as sums of arrays of two orders are slow.
+    state = mapped(lambda a, like: np.add(a, 0.0, out=np.empty_like(like, dtype=float)), state, coarse)
+    last = None
     while True:
         steps *= 2
-        fine, _ = integrate(steps, going)
-        new, extrapolated, plain = block.extrapolate(coarse, fine, probes)
+        fine = integrate(steps, going)
+        new = mapped(lambda a, b: b + (b - a) / 3, coarse, fine)
+        extrapolated, plain = functions(new), functions(fine)
         reach = _distances(plain, extrapolated)
         if last is None:
             if pilot:
-                errors = np.array([pilot.estimate(far) for far in reach])
+                errors = np.array([pilot.estimate(distance) for distance in reach])
                 new = new if pilot.extrapolates else fine
         else:
             # With twice the steps, the extrapolation's error falls at least fourfold where the network is smooth, and
             # twofold where it crosses the kinks of relu: its last change then bounds its error. Agreement with the
             # previous finer integration is enough, too, except for many heads on a narrow body. How far it extrapolates
             # would be an estimate one level earlier, but with few steps it can be fifty times too small.
-            far, *before = last
-            error, by_finer = (_distances(functions, extrapolated) for functions in before)
-            pilot = Pilot(steps // 2, _most(far, going), _most(error, going), _most(by_finer, going), largest)
-            errors[going] = (np.minimum(error, by_finer) if ahead else error)[going]
-        shift = new if going.all() else block.join(going, new, shift)
+            reached, *before = last
+            error, plain_error = (_distances(values, extrapolated) for values in before)
+            most = [float(distances[going].max()) for distances in (reached, error, plain_error)]
+            pilot = Pilot(steps // 2, *most, largest=largest)
+            errors[going] = (np.minimum(error, plain_error) if follows_on else error)[going]
+        shift = new if going.all() else chosen(going, new, shift)
         last = reach, extrapolated, plain
         inaccurate = ~(errors <= allowed)
         if not inaccurate.any():
             break
-        if 2 * steps > most or (single and np.isnan(errors).any()):
+        if 2 * steps > most_steps or (single and np.isnan(errors).any()):
             raise DivergenceError(
                 f"gradient flow: estimated relative error {errors.max():.1e} after {steps} steps, asked for rtol = "
                 f"{rtol:g}: widen the network, use fewer heads a body, or allow a larger rtol{further}"
             )
-        if not leads:
+        if not is_pilot:
             going = inaccurate
         coarse = fine
 
-    first = reference_residual(np.asarray(first, float), _sizes(problem.by_points[0]))
-    state, left = block.moved(block.start, shift)
-    residual, newton = _sizes(left) / first, 0
+    state = mapped(np.add, state, shift)
     # Steps alone do not come down to RESIDUAL_FLOOR.
-    enough = RESIDUAL_FLOOR if time == inf else np.finfo(float).max
-    while time == inf and (residual > enough).any() and newton < MOST_NEWTON:
-        evaluations[residual > enough] += 1
-        state, left = block.moved(state, block.newton(state, left, residual > enough, single))
-        residual = _sizes(left) / first
+    enough, newton = RESIDUAL_FLOOR if time == inf else np.finfo(float).max, 0
+    while True:
+        left = residual(problem, backend, state)
+        remaining = relative(left, first, problem.targets)
+        going = remaining > enough
+        if time < inf or not going.any() or newton == MOST_NEWTON:
+            break
+        evaluations[going] += 1
+        state = mapped(np.add, state, backend.integrate(problem, state, left, spectrum, NEWTON, going, single))
         newton += 1
-    if not (residual <= enough).all():
+    if not (remaining <= enough).all():
         raise DivergenceError(
-            f"gradient flow: training residual {residual.max():.1e} of the first after {newton} Newton steps: the "
+            f"gradient flow: training residual {remaining.max():.1e} of the first after {newton} Newton steps: the "
             "empirical tangent kernel is singular or nearly so: widen the network, use fewer heads a body, or drop "
             f"close points{further}"
         )
-    report = Report(time, float(residual.max()), float(errors.max()), int(evaluations.max()), True)
-    return block.params(state), report, pilot
+    return state[0], Report(time, float(remaining.max()), float(errors.max()), int(evaluations.max()), True), pilot
 
 
 def followed(pilots: Sequence[Pilot], rtol: float) -> Pilot:
     """The advice of several blocks to those that follow, of which half should need no more steps."""
     pilot = reduce(or_, pilots)
-    return pilot.finer(_allowed(rtol), float(np.median([p.reach * (p.steps / pilot.steps) ** 2 for p in pilots])))
+    return pilot.finer(rtol / 2, float(np.median([p.reach * (p.steps / pilot.steps) ** 2 for p in pilots])))
 
 
-def _allowed(rtol: float) -> float:
-    # A safety factor of two: the probes stand in for points that the caller will choose.
-    return rtol / 2
+def _times(cut: Float[np.ndarray, " half_steps"], follows_on: bool) -> Times:
+    """The rows of `Backend.integrate` for steps that last so long, each after the way to its midpoint.
 
-
-def _times(cut: Float[np.ndarray, " half_steps"], ahead: bool) -> Float[np.ndarray, "evaluations 2"]:
-    """The rows of `FlowSteps.integrate` for steps that last so long, each after the way to its midpoint.
-
-    `ahead` has the linear flow of a step followed on to the next midpoint; without, there is an evaluation between.
+    `follows_on`: whether the linear flow of a step is followed to the next midpoint, or an evaluation comes between.
     """
     to_midpoint, over = cut[::2], cut[1::2]
-    if ahead:
+    if follows_on:
         return np.stack([np.append(0.0, over), np.append(to_midpoint, 0.0)], axis=1)
     rows = np.zeros((len(cut), 2))
     rows[::2, 1], rows[1::2, 0] = to_midpoint, over
@@ -237,7 +174,7 @@ def _times(cut: Float[np.ndarray, " half_steps"], ahead: bool) -> Float[np.ndarr
 def _around(X: np.ndarray) -> np.ndarray:
     """Points with the data's mean and covariance that are not training points: mirrored ones, sums, differences.
 
-    A single point says nothing of the covariance: there, points at its own distance from the origin (or 1) around it.
+    A single point has none: there, points around it, at its own distance from the origin (or 1).
     """
     if len(X) == 1:
         size = np.sqrt(np.mean(X**2))
@@ -249,13 +186,5 @@ def _around(X: np.ndarray) -> np.ndarray:
 
 def _distances(before: Functions, after: Functions) -> Float[np.ndarray, " bodies"]:
     """Relative distance of two functions of every body, in the norm over probes and heads."""
-    size = _sizes(after)
-    return _sizes(after - before) / np.where(size > 0, size, 1.0)
-
-
-def _sizes(values: Float[np.ndarray, "bodies _points heads"]) -> Float[np.ndarray, " bodies"]:
-    return np.linalg.norm(values, axis=(1, 2))
-
-
-def _most(values: Float[np.ndarray, " bodies"], going: Marks) -> float:
-    return float(values[going].max())
+    size = sizes(after)
+    return sizes(after - before) / np.where(size > 0, size, 1.0)

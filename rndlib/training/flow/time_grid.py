@@ -9,15 +9,11 @@ import numpy as np
 
 @lru_cache(maxsize=64)
 def clock(spectrum: tuple[float, ...], time: float) -> Callable[[int], np.ndarray]:
-    """How to cut `time` into steps, for any number of them.
-
-    Returns a function of that number. Its result has the time to each step's midpoint and the step's duration in turn,
-    (2 steps,).
+    """How to cut `time` into any number of steps: to each step's midpoint and over the whole step in turn, (2 steps,).
 
     `spectrum` holds the eigenvalues of the kernel. A mode with eigenvalue lambda moves while lambda t is of order one.
-    So time is replaced by progress u(t) = sum_i w_i lambda_i t / (1 + lambda_i t), from 0 to 1, and steps are equal in
-    u. The weights w_i ~ lambda_i^{-1/4} favour the slow modes, which move the parameters furthest. Midpoints are
-    midpoints in u; as u is smooth in t, the rule stays second order.
+    So time is replaced by progress u(t) = sum_i w_i lambda_i t / (1 + lambda_i t), from 0 to 1, and steps and midpoints
+    are equal in u. The weights w_i ~ lambda_i^{-1/4} favour the slow modes, which move the parameters furthest.
     """
     eigenvalues = np.array(spectrum)
     weights = eigenvalues**-0.25 / np.sum(eigenvalues**-0.25)

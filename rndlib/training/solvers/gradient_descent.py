@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from rndlib import checks
 from rndlib.cores import parallel
-from rndlib.training.backends.base import Backend
+from rndlib.training.lanczos import largest_eigenvalue
 from rndlib.training.problem import Problem, Task, Trained
-from rndlib.training.report import DivergenceError, Report, reference_residual
+from rndlib.training.protocols import Backend
+from rndlib.training.report import DivergenceError, Report
+from rndlib.training.residuals import relative, residual
 from rndlib.training.solvers.solver import Solver, full_batch_blocks
 from rndlib.training.weights import Params
 
@@ -18,9 +18,8 @@ class GradientDescent(Solver):
     """Full-batch gradient descent on `L = 1/2 ||f(X) - y||^2`, the paper's optimiser.
 
     The loss is the sum over points and heads, as the paper prints it. For the mean over N points, give
-    `learning_rate / N`. A rate of `2 / lambda_max` or more, with lambda_max the largest eigenvalue of a network's
-    own tangent kernel at its start, cannot converge and is refused when training starts. Any network will do: no
-    infinite-width kernel is computed.
+    `learning_rate / N`. A rate of `2 / lambda_max` or more, with lambda_max the largest eigenvalue of a network's own
+    tangent kernel at its start, cannot converge and is refused when training starts.
 
     Parameters
     ----------
@@ -62,13 +61,13 @@ class GradientDescent(Solver):
         ValueError: the learning rate is 2 / lambda_max or more.
         DivergenceError: the training loss of a body ended above where it began.
         """
-        blocks = full_batch_blocks(task, backend)
+        blocks = full_batch_blocks(task)
         results = parallel(lambda block: self.run(task.problem(block), backend), blocks)
         return Trained.joined(task.bodies, blocks, results)
 
     def run(self, problem: Problem, backend: Backend) -> tuple[Params, Report]:
         """Train one block of bodies; errors as in `train`."""
-        largest = backend.largest_eigenvalue(problem)
+        largest = largest_eigenvalue(problem, backend)
         if self.learning_rate >= 2 / largest:
             raise ValueError(
                 f"learning_rate = {self.learning_rate:g}: gradient descent on the summed loss diverges from "
@@ -76,11 +75,12 @@ class GradientDescent(Solver):
                 f"less (learning_rate / n_samples = {self.learning_rate / len(problem.X):.3g} is the same rate on the "
                 "mean loss), or use GradientFlow"
             )
-        params, first, last = backend.descend(problem, self.learning_rate, self.steps)
-        residual = float(np.max(last / reference_residual(first, np.linalg.norm(problem.targets, axis=(1, 2)))))
-        if not residual <= 1:
+        state = backend.descend(problem, self.learning_rate, self.steps)
+        first, last = (residual(problem, backend, at) for at in (problem.state, state))
+        left = float(relative(last, first, problem.targets).max())
+        if not left <= 1:
             raise DivergenceError(
-                f"gradient descent: training residual {residual:.1e} of the first after {self.steps} steps at "
+                f"gradient descent: training residual {left:.1e} of the first after {self.steps} steps at "
                 f"learning_rate = {self.learning_rate:g}: the kernel grew in training; give a smaller rate"
             )
-        return params, Report(self.time, residual, 0.0, self.steps, True)
+        return state[0], Report(self.time, left, 0.0, self.steps, True)

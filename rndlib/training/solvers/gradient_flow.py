@@ -1,5 +1,7 @@
 """Gradient flow, the continuous-time limit of gradient descent (Eq. 3)."""
 
+import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
@@ -11,13 +13,11 @@ from rndlib import checks
 from rndlib.cores import parallel
 from rndlib.network import MLP
 from rndlib.theory import kernels
-from rndlib.training.backends.base import Backend
-from rndlib.training.flow import integration
-from rndlib.training.flow.conditioning import warn_if_nearly_singular
-from rndlib.training.flow.exponential import Spectrum
+from rndlib.training.flow import conditioning, integration, precision
 from rndlib.training.pilots import Pilot
-from rndlib.training.problem import Problem, Task, Trained
-from rndlib.training.report import Report
+from rndlib.training.problem import Problem, Spectrum, Task, Trained
+from rndlib.training.protocols import Backend
+from rndlib.training.report import DivergenceError, Report
 from rndlib.training.solvers.solver import Solver, full_batch_blocks
 from rndlib.training.weights import Params
 
@@ -63,32 +63,30 @@ class GradientFlow(Solver):
         DivergenceError: a body left the finite numbers, or missed `rtol`.
         """
         spectrum = self._spectrum(task.net, task.X, task.noise_std)
-        blocks = full_batch_blocks(task, backend)
+
+        def train(block: list[int], pilot: Pilot | None = None) -> tuple[Params, Report, Pilot | None]:
+            return self.run(task.problem(block), backend, spectrum, pilot)
+
+        blocks = full_batch_blocks(task)
         first = -(-PILOTS // len(blocks[0]))
-        leading = parallel(lambda block: self.run(task.problem(block), backend, spectrum), blocks[:first])
-        results = [(params, report) for params, report, _ in leading]
+        results = parallel(train, blocks[:first])
         if blocks[first:]:
-            pilot = integration.followed([pilot for _, _, pilot in leading if pilot], self.rtol)
-            results += parallel(
-                lambda block: self.run(task.problem(block), backend, spectrum, pilot)[:2], blocks[first:]
-            )
-        return Trained.joined(task.bodies, blocks, results)
+            pilot = integration.followed([pilot for *_, pilot in results if pilot], self.rtol)
+            results += parallel(lambda block: train(block, pilot), blocks[first:])
+        return Trained.joined(task.bodies, blocks, [(params, report) for params, report, _ in results])
 
     def run(
         self, problem: Problem, backend: Backend, spectrum: Spectrum, pilot: Pilot | None = None
     ) -> tuple[Params, Report, Pilot | None]:
-        """Train one block of bodies.
-
-        spectrum: eigenvalues and eigenvectors of the infinite-width kernel on X, noise included.
-        pilot: advice from other bodies of the same description, if some have been trained.
-
-        Returns the parameters, the report, and advice to further bodies.
-        """
-        steps = backend.flow(problem, spectrum)
-        return integration.gradient_flow(steps, problem, self.time, self.rtol, spectrum.values, pilot)
+        """Train one block of bodies, with advice from others if some have been trained, and return advice to others."""
+        steps = pilot.steps if pilot else integration.FIRST_STEPS
+        if precision.single(self.time, self.rtol, spectrum.values, steps):
+            with suppress(DivergenceError):  # Rounding may be why it failed.
+                return integration.gradient_flow(backend, problem, self.time, self.rtol, spectrum, pilot, True)
+        return integration.gradient_flow(backend, problem, self.time, self.rtol, spectrum, pilot)
 
     def _spectrum(self, net: MLP, X: Float[np.ndarray, "n d"], noise_std: float) -> Spectrum:
-        """Eigenvalues and eigenvectors of the infinite-width kernel on X, noise included."""
+        """The infinite-width kernel on X, noise included; refused if singular, with a warning if nearly so."""
         if self.time == inf and noise_std == 0:
             checks.distinct("X", X)
         values, vectors = np.linalg.eigh(kernels.kernel(net, X).ntk + noise_std**2 * np.eye(len(X)))
@@ -98,5 +96,11 @@ class GradientFlow(Solver):
                 f"{values[-1]:.1e}), so training to convergence has no limit: drop points that nearly repeat others, "
                 "give noise_std > 0 where it is offered, a finite training time, or a deeper network"
             )
-        warn_if_nearly_singular(net, values, noise_std, self.time, self.rtol)
+        advice = conditioning.advice(values, self.time)
+        if advice and net.depth > 1:  # Without a hidden layer there is no curvature: gradient flow is exact.
+            warnings.warn(
+                f"X with noise_std = {noise_std:g}: {advice}; training takes long and may miss rtol = {self.rtol:g}",
+                conditioning.ConditionWarning,
+                stacklevel=5,
+            )
         return Spectrum(values, vectors)

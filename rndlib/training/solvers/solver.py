@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from rndlib.cores import split
-from rndlib.training.backends.base import Backend
-from rndlib.training.problem import Task, Trained
+from rndlib.training.problem import Task, Trained, block_size
+from rndlib.training.protocols import Backend
 
 BLOCKS, FEW = 64, 4
 """Many bodies are trained in at least so many blocks; so few bodies may always share one."""
@@ -28,7 +28,7 @@ class Solver(ABC):
         """
 
 
-def full_batch_blocks(task: Task, backend: Backend) -> list[list[int]]:
+def full_batch_blocks(task: Task) -> list[list[int]]:
     """The bodies of a task in blocks that are trained at once, where every step sees all points."""
-    size = backend.block_size(task.net, task.heads, len(task.X))
+    size = block_size(task.net, task.heads, len(task.X))
     return split(task.bodies, min(size, max(FEW, task.bodies // BLOCKS)))

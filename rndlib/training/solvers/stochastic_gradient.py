@@ -1,6 +1,6 @@
 """Minibatch training, for more data than full-batch training can take."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,43 +8,40 @@ from jaxtyping import Float
 
 from rndlib import checks
 from rndlib.cores import parallel, split
-from rndlib.training.backends.base import Backend
-from rndlib.training.minibatches import Draws
-from rndlib.training.problem import Problem, Task, Trained
-from rndlib.training.progress import progress
-from rndlib.training.report import DivergenceError, Report, reference_residual
+from rndlib.training.problem import Problem, Task, Trained, block_size
+from rndlib.training.protocols import Backend
+from rndlib.training.report import DivergenceError, Report
+from rndlib.training.residuals import relative
 from rndlib.training.solvers.solver import Solver
-from rndlib.training.weights import Params
-
-PerBody = Float[np.ndarray, " bodies"]
+from rndlib.training.trees import chosen
+from rndlib.training.weights import Params, Role, stream
 
 
 @dataclass(frozen=True)
 class StochasticGradient(Solver):
     """Minibatch training on the mean over points of `1/2 ||f(x) - y||^2`, for more data than the others can take.
 
-    Steps through data in batches, in an order that follows from the estimator's seed, the same on every backend; the
-    rate falls to zero along half a cosine. Needs no kernel matrix: memory and time per epoch grow with N.
+    The order of points follows from the estimator's seed and is the same on every backend. The learning rate falls to
+    zero along half a cosine. There is no kernel matrix: memory and time per epoch grow with N.
 
-    Of the laws of `rndlib.laws` this leaves, for a network wide enough to stay linear in its parameters:
+    For a network wide enough to stay linear in its parameters, the laws of `rndlib.laws` hold as follows:
 
     - "sgd" without noise, trained until the loss vanishes, keeps the law at infinite time. Each step is a combination
-      of the gradients at training points, so that the parameters stay in theta_0 + range(J'), where only one point
-      interpolates: the one that gradient flow finds.
-    - "adam" without noise does not, however long it trains. It rescales each parameter by its own gradients, leaves
-      that set, and finds another interpolant; how far from gradient flow's does not fall with the width.
-    - With noise_std > 0 either keeps it, if trained to the minimum: targets are jittered and parameters drawn to their
-      start by a penalty, which has one minimum. The slowest directions take `N / noise_std^2 / learning_rate` steps.
-    - Stopped earlier, by `epochs` or `patience`, it has the law of no single time: there is no clock that all
-      directions share. Points that are held out are not trained on, and count as unknown.
+      of gradients at training points, so that it finds the same interpolant as gradient flow.
+    - "adam" without noise does not, however long it trains and however wide the network is. It rescales each parameter
+      by its own gradients, and finds another interpolant.
+    - With noise_std > 0 either keeps the law, if trained to the minimum: targets are jittered, and a penalty draws the
+      parameters to their start. The slowest directions take `N / noise_std^2 / learning_rate` steps.
+    - Stopped earlier, by `epochs` or `patience`, it has the law of no single time. Points that are held out are not
+      trained on, and count as unknown.
 
     Parameters
     ----------
     optimizer: "adam" or "sgd", in the defaults of optax and torch.optim, which agree.
     learning_rate: the first step's rate, > 0. Plain gradient steps on the mean loss need less than 2 N / lambda_max.
-    batch_size: points a step, >= 1; of fewer points, all. An epoch leaves out what does not fill a batch.
+    batch_size: points per step, >= 1; all points if there are fewer. An epoch leaves out an incomplete batch.
     epochs: passes over the data at most, >= 1.
-    patience: epochs to wait for a lower loss on the points held out before a body is left at its best one, >= 1; None
+    patience: epochs to wait for a lower loss on the points held out before a body is left at its best, >= 1; None
         trains on all points for all epochs.
     validation_fraction: part of the points that is held out where there is a patience, between 0 and 1.
     progress: show a bar where standard error is a terminal.
@@ -107,7 +104,7 @@ class StochasticGradient(Solver):
         return self.learning_rate * (0.5 + 0.5 * np.cos(np.pi * steps)).reshape(self.epochs, batches)
 
     def train(self, task: Task, backend: Backend) -> Trained:
-        """Train every body of a task, with a progress bar; repeated points do no harm.
+        """Train every body of a task.
 
         Raises
         ------
@@ -115,63 +112,63 @@ class StochasticGradient(Solver):
         ImportError: the backend needs a package that is not installed.
         DivergenceError: a loss left the finite numbers, or ended above where it began.
         """
+        from tqdm import tqdm
+
         self.held_out(len(task.X))  # Before any work.
-        blocks = split(task.bodies, backend.block_size(task.net, task.heads, min(self.batch_size, len(task.X))))
-        with progress(len(blocks) * self.epochs, "epoch", self.progress) as tick:
+        blocks = split(task.bodies, block_size(task.net, task.heads, min(self.batch_size, len(task.X))))
+        hidden = None if self.progress else True  # None: where there is no terminal
+        with tqdm(total=len(blocks) * self.epochs, unit="epoch", leave=False, disable=hidden) as bar:
 
             def one(block: list[int]) -> tuple[Params, Report]:
-                return self.run(task.problem(block), backend, Draws(task.seed, task.role, block), tick)
+                # Of its own for every body: members stay independent given the data.
+                orders = [stream(task.seed, Role.ORDER, int(task.role), body) for body in block]
+                return self.run(task.problem(block), backend, orders, bar.update)
 
             results = parallel(one, blocks)
         return Trained.joined(task.bodies, blocks, results)
 
-    def run(self, problem: Problem, backend: Backend, draws: Draws, tick: Callable[[], None]) -> tuple[Params, Report]:
+    def run(
+        self, problem: Problem, backend: Backend, orders: Sequence[np.random.Generator], tick: Callable[[], object]
+    ) -> tuple[Params, Report]:
         """Train one block of bodies; calls `tick` after every epoch. Errors as in `train`.
 
-        With `patience`, the parameters of each body's best epoch by its loss on the points held out.
+        orders: for every body, what the order of its points is drawn from. With `patience`, the result is each body's
+        best epoch by its loss on the points held out.
         """
         jitter = problem.noise_std * np.swapaxes(problem.by_points[1], 1, 2)
         problem = replace(problem, targets=problem.targets - jitter, offsets=None)
         n_samples = len(problem.X)
         held = self.held_out(n_samples)
-        streams = draws.streams()
-        orders = np.stack([generator.permutation(n_samples) for generator in streams])
-        out, rows = orders[:, :held], orders[:, held:]
+        points = np.stack([order.permutation(n_samples) for order in orders])
+        out, rows = points[:, :held], points[:, held:]
         size = min(self.batch_size, rows.shape[1])
         batches = rows.shape[1] // size
         rates = self.rates(batches)
-        steps = backend.minibatches(problem, self.optimizer, problem.noise_std**2 / (n_samples - held))
+        training = backend.minibatches(problem, self.optimizer, problem.noise_std**2 / (n_samples - held))
 
         def errors(params: Params, rows: np.ndarray) -> np.ndarray:
             return _picked(backend.functions(problem.net, params, problem.X, "float64") - problem.targets, rows)
 
-        def residual(params: Params) -> PerBody:
-            return np.linalg.norm(errors(params, rows), axis=(1, 2))
-
-        state, best = steps.start, steps.params(steps.start)
-        reference = reference_residual(residual(best), np.linalg.norm(_picked(problem.targets, rows), axis=(1, 2)))
-        lowest, waited = np.full(len(streams), np.inf), np.zeros(len(streams), int)
+        best = problem.start
+        first = errors(best, rows)
+        lowest, waited = np.full(len(orders), np.inf), np.zeros(len(orders), int)
         epoch = 0
         while epoch < self.epochs and (self.patience is None or (waited < self.patience).any()):
-            shuffled = np.stack([generator.permutation(own) for generator, own in zip(streams, rows, strict=True)])
-            chosen = shuffled[:, : batches * size].reshape(len(streams), batches, size)
-            state = steps.epoch(state, chosen, rates[epoch])
+            shuffled = np.stack([order.permutation(own) for order, own in zip(orders, rows, strict=True)])
+            training.epoch(shuffled[:, : batches * size].reshape(len(orders), batches, size), rates[epoch])
             epoch += 1
             tick()
             if self.patience is not None:
-                params = steps.params(state)
+                params = training.params()
                 loss = np.mean(errors(params, out) ** 2, axis=(1, 2))
                 # A body that has run out of patience is left at its best, though others of its block train on.
                 better = (loss < lowest) & (waited < self.patience)
                 lowest = np.where(better, loss, lowest)
                 waited = np.where(better, 0, waited + 1)
-                best = [
-                    (_where(better, w, best_w), _where(better, b, best_b))
-                    for (w, b), (best_w, best_b) in zip(params, best, strict=True)
-                ]
+                best = chosen(better, params, best)
         if self.patience is None:
-            best = steps.params(state)
-        left = float(np.max(residual(best) / reference))
+            best = training.params()
+        left = float(relative(errors(best, rows), first, _picked(problem.targets, rows)).max())
         if not left <= 1:
             raise DivergenceError(
                 f"{self.optimizer}: training residual {left:.1e} of the first after {epoch} epochs at learning_rate = "
@@ -182,9 +179,5 @@ class StochasticGradient(Solver):
 
 
 def _picked(values: Float[np.ndarray, "bodies heads n"], rows: np.ndarray) -> np.ndarray:
-    """Of each body its own rows of points, (bodies, heads, rows)."""
+    """The values of each body at its own rows of points, (bodies, heads, rows)."""
     return np.take_along_axis(values, rows[:, None], axis=2)
-
-
-def _where(chosen: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:
-    return np.where(chosen.reshape(-1, *[1] * (new.ndim - 1)), new, old)

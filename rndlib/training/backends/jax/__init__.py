@@ -1,89 +1,104 @@
 """The JAX backend: Eq. 1, its tangent, and training, on blocks of bodies.
 
-Arrays go in and come out as NumPy arrays with the bodies on the leading axis. They are in float64, and so is
-training, but for steps of gradient flow that may be in float32 (`rndlib.training.flow.precision`); functions and
-tangents are evaluated in the precision asked for. Nothing here changes jax's configuration.
+Arrays go in and come out as NumPy arrays with the bodies on the leading axis. Nothing here changes jax's configuration.
 """
 
-from typing import Any
+from functools import lru_cache
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from rndlib.network import MLP
-from rndlib.training.backends.jax import linearise
-from rndlib.training.backends.jax.descent import descend
-from rndlib.training.backends.jax.flow import JaxFlow
+from rndlib.training.backends.jax.linearise import LinearMLP, in_numpy, linearised, transposed
+from rndlib.training.backends.jax.linearise import Params as Transposed
 from rndlib.training.backends.jax.precision import in_float64
 from rndlib.training.backends.jax.programs import WIDE, program
-from rndlib.training.backends.jax.spectrum import largest_eigenvalue
-from rndlib.training.backends.sizes import block_size
-from rndlib.training.flow.exponential import Spectrum
-from rndlib.training.minibatches import MinibatchSteps
-from rndlib.training.problem import Problem
-from rndlib.training.weights import Directions, Params
+from rndlib.training.flow.integration import MOST_STEPS
+from rndlib.training.flow.library import Library
+from rndlib.training.problem import Problem, Spectrum, State
+from rndlib.training.protocols import Functions, Kernels, Marks, Minibatches, Points, Residuals, Times
+from rndlib.training.steps import descent_step, flow_evaluation
+from rndlib.training.weights import Directions, Params, paired
 
 CHUNK_BYTES = 2**20
 """Size of one hidden layer's activations on a chunk of points: they should stay in a core's cache."""
 
 
+def _pull_backs(tangent: LinearMLP, vs: Array) -> list[Transposed]:
+    each = tangent.pull_back_each(vs)
+    return [jax.tree.map(lambda a, k=k: a[k], each) for k in range(len(vs))]
+
+
+LIBRARY = Library(
+    xp=jnp,
+    cast=lambda a, dtype: jnp.asarray(a, dtype),
+    constant=lambda value, like: jnp.asarray(value),
+    cond=lax.cond,
+    while_loop=lax.while_loop,
+    kernel_products=lambda tangent, vs: jax.vmap(tangent.kernel_product)(vs),
+    pull_backs=_pull_backs,
+)
+
+
 class JaxBackend:
-    """`rndlib.training.backends.base.Backend` on JAX."""
+    """`rndlib.training.protocols.Backend` on JAX."""
 
-    block_size = staticmethod(block_size)
-
-    def functions(
-        self, net: MLP, params: Params, X: Float[np.ndarray, "n d"], dtype: str
-    ) -> Float[np.ndarray, "bodies heads n"]:
+    def functions(self, net: MLP, params: Params, X: Points, dtype: str) -> Functions:
         return _in_chunks(net, X, dtype, _functions, params)
 
-    def tangents(
-        self, net: MLP, params: Params, directions: Directions, X: Float[np.ndarray, "n d"], dtype: str
-    ) -> Float[np.ndarray, "bodies heads n"]:
-        bodies, heads = params[-1][0].shape[:2]
-        if not directions or directions[0][0].shape[0] == bodies:
-            return _in_chunks(net, X, dtype, _tangents, params, directions)
-        grouped = [(w.reshape(bodies, heads, *w.shape[1:]), b.reshape(bodies, heads, -1)) for w, b in directions]
-        return _in_chunks(net, X, dtype, _tangents_by_head, params, grouped)
+    def tangents(self, net: MLP, params: Params, directions: Directions, X: Points, dtype: str) -> Functions:
+        values = _in_chunks(net, X, dtype, _tangents, *paired(params, directions))
+        return values.reshape(len(params[0][0]), -1, len(X))
 
     @in_float64
-    def tangent_kernels(
-        self, net: MLP, params: Params, X: Float[np.ndarray, "n d"]
-    ) -> tuple[Float[np.ndarray, "bodies heads heads n n"], Float[np.ndarray, "bodies heads heads n n"]]:
+    def tangent_kernels(self, net: MLP, params: Params, X: Points) -> tuple[Kernels, Kernels]:
         n, heads = len(X), params[-1][0].shape[1]
-        grams, total = map(np.asarray, _tangent_kernels(net, X, linearise.transposed(params)))
+        grams, total = map(np.asarray, _tangent_kernels(net, X, transposed(params)))
         total = total.reshape(-1, n, heads, n, heads).transpose(0, 2, 4, 1, 3)
         last = np.eye(heads)[:, :, None, None] * grams[:, None, None]
         return last, total - last
 
     @in_float64
-    def largest_eigenvalue(self, problem: Problem) -> float:
-        start = linearise.transposed(problem.start)
-        return largest_eigenvalue(problem.net, start, problem.X) + problem.noise_std**2
-
-    def flow(self, problem: Problem, spectrum: Spectrum) -> JaxFlow:
-        return JaxFlow(problem, spectrum)
+    def kernel_product(self, net: MLP, params: Params, X: Points, v: Residuals) -> Residuals:
+        return np.asarray(_kernel_product(net, X, transposed(params), v))
 
     @in_float64
-    def descend(
-        self, problem: Problem, learning_rate: float, steps: int
-    ) -> tuple[Params, Float[np.ndarray, " bodies"], Float[np.ndarray, " bodies"]]:
+    def integrate(
+        self,
+        problem: Problem,
+        state: State,
+        residual: Residuals,
+        spectrum: Spectrum,
+        times: Times,
+        going: Marks,
+        single: bool,
+    ) -> State:
+        params, offsets = state
+        with np.errstate(over="ignore"):  # A number beyond float32 makes NaN in training.
+            given = (problem.X, problem.by_points[0], problem.noise_std)
+            X, y, noise_std = (np.asarray(a, np.float32 if single else float) for a in given)
+        rows, counts = _padded(times.tobytes()), np.where(going, len(times), 0)
+        start = transposed(params), offsets
+        shift, xi = _integrate(problem.net, start, X, y, noise_std, residual, spectrum, rows, counts)
+        return in_numpy(shift), np.asarray(xi)
+
+    @in_float64
+    def descend(self, problem: Problem, learning_rate: float, steps: int) -> State:
         y, offsets = problem.by_points
-        settings = map(np.asarray, (problem.noise_std, learning_rate, steps))
-        params, first, last = descend(
-            problem.net, linearise.transposed(problem.start), offsets, problem.X, y, *settings
-        )
-        return linearise.in_numpy(params), np.asarray(first), np.asarray(last)
+        noise_std, rate, count = map(np.asarray, (problem.noise_std, learning_rate, steps))
+        params, xi = _descend(problem.net, (transposed(problem.start), offsets), problem.X, y, noise_std, rate, count)
+        return in_numpy(params), np.asarray(xi)
 
     @in_float64
-    def minibatches(self, problem: Problem, optimizer: str, pull: float) -> MinibatchSteps[Any]:
+    def minibatches(self, problem: Problem, optimizer: str, pull: float) -> Minibatches:
         try:
-            from rndlib.training.backends.jax.stochastic import OptaxSteps
+            from rndlib.training.backends.jax.stochastic import OptaxMinibatches
         except ModuleNotFoundError as error:  # Nothing else needs optax.
             raise ImportError(f"StochasticGradient on JAX needs {error.name}: pip install 'rndlib[jax]'") from error
-        return OptaxSteps(problem, optimizer, pull)
+        return OptaxMinibatches(problem, optimizer, pull)
 
 
 @in_float64
@@ -93,49 +108,73 @@ def _in_chunks(net: MLP, X: np.ndarray, dtype: str, function, *trees) -> np.ndar
     count = -(-n // size)
     padded = np.concatenate([X, np.broadcast_to(X[-1:], (count * size - n, X.shape[1]))]).astype(dtype)
     chunks = padded.reshape(count, size, -1)
-    values = function(net, chunks, *(linearise.transposed(tree, dtype) for tree in trees))
+    values = function(net, chunks, *(transposed(tree, dtype) for tree in trees))
     bodies, _, _, heads = values.shape  # between them, chunks and their points
     return np.swapaxes(np.asarray(values, np.float64).reshape(bodies, count * size, heads)[:, :n], 1, 2)
 
 
 @program(**WIDE)
 def _functions(net, chunks, params):
-    def one(params):
-        layers = linearise.scaled(net, params)
-        return lax.map(lambda x: linearise.apply(net, layers, x), chunks)
-
-    return lax.map(one, params)
-
-
-@program()
-def _tangent_kernels(net, X, params):
-    def one(params):
-        _, at = linearise.linearise(net, params, X)
-        return at.last_layer_gram(), at.kernel_matrix()
-
-    return lax.map(one, params)
+    return lax.map(lambda one: lax.map(lambda x: linearised(net, one, x)[0], chunks), params)
 
 
 @program(**WIDE)
 def _tangents(net, chunks, params, directions):
     def one(body):
-        layers, along = (linearise.scaled(net, part) for part in body)
-        return lax.map(lambda x: linearise.body_tangent(net, layers, along, x), chunks)
+        params, directions = body
+        change = [*directions, jax.tree.map(jnp.zeros_like, params[-1])]
+        return lax.map(lambda x: linearised(net, params, x)[1].push_forward(change), chunks)
 
     return lax.map(one, (params, directions))
+
+
+@program()
+def _tangent_kernels(net, X, params):
+    def one(params):
+        _, tangent = linearised(net, params, X)
+        return tangent.last_layer_gram(), tangent.kernel_matrix()
+
+    return lax.map(one, params)
+
+
+@program()
+def _kernel_product(net, X, params, v):
+    return lax.map(lambda body: linearised(net, body[0], X)[1].kernel_product(body[1]), (params, v))
+
+
+@program()
+def _descend(net, state, X, targets, noise_std, rate, steps):
+    def one(body):
+        state, y = body
+
+        def step(_, state):
+            return descent_step(lambda params: linearised(net, params, X), state, y, noise_std, rate)
+
+        return lax.fori_loop(0, steps, step, state)
+
+    return lax.map(one, (state, targets))
 
 
 @program(**WIDE)
-def _tangents_by_head(net, chunks, params, directions):
+def _integrate(net, start, X, targets, noise_std, residuals, spectrum, times, counts):
     def one(body):
-        params, directions = body
-        *hidden, (w, b) = linearise.scaled(net, params)
+        start, y, residual, count = body
+        start = jax.tree.map(lambda a: a.astype(X.dtype), start)
+        evaluate = flow_evaluation(
+            lambda params: linearised(net, params, X), start, y, noise_std, residual, spectrum, times, LIBRARY
+        )
+        none = jax.tree.map(jnp.zeros_like, start)
+        return lax.fori_loop(0, count, evaluate, (none, none[0]))[0]
 
-        def head(own):
-            w, b, direction = own
-            layers, along = [*hidden, (w[:, None], b[None])], linearise.scaled(net, direction)
-            return lax.map(lambda x: linearise.body_tangent(net, layers, along, x)[:, 0], chunks)
+    # One body after the other: what it needs then stays in the cache, and none waits for another's solves. Nor must
+    # eigenproblems be batched: jaxlib 0.10 hands those of a batch to the few threads that run the programs asking for
+    # them, and two such programs at once wait for each other for good.
+    return lax.map(one, (start, targets, residuals, counts))
 
-        return jnp.moveaxis(lax.map(head, (w.T, b, directions)), 0, -1)
 
-    return lax.map(one, (params, directions))
+@lru_cache(maxsize=8)
+def _padded(times: bytes) -> Float[Array, "rows 2"]:
+    """Rows of times, of one shape for every number of steps, so that all are one program; most blocks share theirs."""
+    padded = np.zeros((2 * MOST_STEPS, 2))
+    padded.ravel()[: len(times) // padded.itemsize] = np.frombuffer(times)
+    return jnp.asarray(padded)

@@ -6,14 +6,15 @@ a product with the kernel goes backward and forward through the layers and costs
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from math import sqrt
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax, vmap
-from jax.tree_util import register_pytree_node_class
+from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
 from rndlib.network import MLP
@@ -27,48 +28,26 @@ Given = np.ndarray | Array
 Params = list[tuple[Float[Array, "_fan_in _fan_out"], Float[Array, "_fan_out"]]]
 Bodies = Sequence[tuple[Float[Given, "bodies _fan_in _fan_out"], Float[Given, "bodies _fan_out"]]]
 
-
 # Up to this fan-in a sum of outer products beats XLA's matrix product, whose inner loop is then too short.
 _NARROW = 8
-# With so few rows, and many units, products with one of them at a time beat it, too, in float32: three times as fast
-# with 5 rows, twice with 10, and still by a quarter or a half with 30; with 20 rows of 64 the two are level.
+# With so few rows, and many units, products with one of them at a time beat it, too, in float32.
 _FEW, _MANY = 32, 64
-
-
-class _Evaluated(NamedTuple):
-    """Eq. 1 evaluated on N points.
-
-    inputs: x^l, (N, n_{l-1}), for l = 1..L.
-    slopes: phi'(z^l), (N, n_l), for l = 1..L-1.
-    weights: sigma_w / sqrt(n_{l-1}) w^l, transposed, (n_{l-1}, n_l), for l = 1..L.
-    transposed: their transposes, (n_l, n_{l-1}): XLA's CPU product with a transposed view is several times slower.
-    grams: G^l, (N, N), for l = 1..L.
-    """
-
-    inputs: list[Array]
-    slopes: list[Array]
-    weights: list[Array]
-    transposed: list[Array]
-    grams: list[Array]
 
 
 def transposed(
     params: Sequence[tuple[np.ndarray, np.ndarray]], dtype: str = "float64"
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Parameters or directions as the rest of the library has them, with or without bodies, for the functions below."""
+    """Parameters or directions of the library, with or without bodies, as the functions below take them."""
     return [(np.asarray(np.swapaxes(w, -1, -2), dtype, order="C"), np.asarray(b, dtype)) for w, b in params]
 
 
 def in_numpy(params: Sequence[tuple[Given, Given]]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The other way round."""
+    """The inverse of `transposed`."""
     return [(np.swapaxes(np.asarray(w), -1, -2), np.asarray(b)) for w, b in params]
 
 
 def scaled(net: MLP, params: Params) -> Params:
-    """The layers of Eq. 1 with their factors, sigma_w / sqrt(n_{l-1}) w^l and sigma_b b^l, of parameters or directions.
-
-    What is evaluated at many points is scaled once, not for each of them.
-    """
+    """The layers of Eq. 1 with their factors, sigma_w / sqrt(n_{l-1}) w^l and sigma_b b^l."""
     return [(net.sigma_w / sqrt(w.shape[0]) * w, net.sigma_b * b) for w, b in params]
 
 
@@ -79,31 +58,6 @@ def _across(x: Array, w: Array) -> Array:
     return x @ w
 
 
-def apply(net: MLP, layers: Params, X: Float[Array, "n d"]) -> Float[Array, "n heads"]:
-    """f(X; theta), Eq. 1, of `scaled` parameters."""
-    x = X
-    for w, b in layers[:-1]:
-        x, _ = value_and_slope(net.activation)(_across(x, w) + b)
-    w, b = layers[-1]
-    return _across(x, w) + b
-
-
-def body_tangent(net: MLP, layers: Params, directions: Params, X: Float[Array, "n d"]) -> Float[Array, "n heads"]:
-    """The Bayesian target g~ of Proposition 4.1: J_theta f(X) psi, with the last layer's part of psi zero.
-
-    Parameters and directions are `scaled`.
-    """
-    x, dx = X, jnp.zeros_like(X)
-    for l, ((w, b), (dw, db)) in enumerate(zip(layers[:-1], directions, strict=True)):
-        z = _across(x, w) + b
-        dz = _across(x, dw) + db
-        if l:  # the data itself does not move
-            dz += dx @ w
-        x, slope = value_and_slope(net.activation)(z)
-        dx = slope * dz
-    return dx @ layers[-1][0]
-
-
 def gram(x: Float[Array, "rows units"]) -> Float[Array, "rows rows"]:
     """x x'."""
     if x.dtype != jnp.float32 or x.shape[0] > _FEW or x.shape[1] < _MANY:
@@ -111,8 +65,8 @@ def gram(x: Float[Array, "rows units"]) -> Float[Array, "rows rows"]:
     return lax.platform_dependent(x, cpu=lambda x: lax.map(lambda row: x @ row, x), default=lambda x: x @ x.T)
 
 
-def linearise(net: MLP, params: Params, X: Float[Array, "n d"]) -> tuple[Float[Array, "n heads"], "LinearMLP"]:
-    """f(X; theta) and its tangent there."""
+def linearised(net: MLP, params: Params, X: Float[Array, "n d"]) -> tuple[Float[Array, "n heads"], "LinearMLP"]:
+    """f(X; theta) and its tangent there. The compiler drops the parts that are not used."""
     inputs, slopes, weights, grams = [], [], [], []
     x = z = X
     for l, (w, b) in enumerate(scaled(net, params)):
@@ -123,33 +77,33 @@ def linearise(net: MLP, params: Params, X: Float[Array, "n d"]) -> tuple[Float[A
         weights.append(w)
         grams.append(net.sigma_w**2 / len(w) * gram(x) + net.sigma_b**2)
         z = _across(x, w) + b
-    return z, LinearMLP(net, _Evaluated(inputs, slopes, weights, [w.T for w in weights], grams))
+    return z, LinearMLP(net, inputs, slopes, weights, [w.T for w in weights], grams)
 
 
-@register_pytree_node_class
+@partial(register_dataclass, data_fields=["inputs", "slopes", "weights", "transposed", "grams"], meta_fields=["net"])
+@dataclass
 class LinearMLP:
-    """An `MLP` linearised at its parameters, on N points: `rndlib.training.backends.base.Linearised`, layer by layer.
+    """An `MLP` linearised at its parameters, on N points: `rndlib.training.protocols.Linearised`, layer by layer.
 
-    Changes of parameters are pushed forward `scaled`, so that what is pushed often is scaled once.
+    inputs: x^l, (N, n_{l-1}), for l = 1..L.
+    slopes: phi'(z^l), (N, n_l), for l = 1..L-1.
+    weights: sigma_w / sqrt(n_{l-1}) w^l, transposed, (n_{l-1}, n_l), for l = 1..L.
+    transposed: their transposes, (n_l, n_{l-1}): XLA's CPU product with a transposed view is several times slower.
+    grams: G^l, (N, N), for l = 1..L.
     """
 
-    def __init__(self, net, at):
-        self.net: MLP = net
-        self.at: _Evaluated = at
-
-    def tree_flatten(self):
-        return (self.at,), self.net
-
-    @classmethod
-    def tree_unflatten(cls, net, children):
-        return cls(net, *children)
+    net: MLP
+    inputs: list[Array]
+    slopes: list[Array]
+    weights: list[Array]
+    transposed: list[Array]
+    grams: list[Array]
 
     def push_forward(self, change: Params) -> Float[Array, "n heads"]:
-        """J d_theta, in function space, with d_theta `scaled`."""
-        at = self.at
-        dz = jnp.zeros((at.inputs[0].shape[0], 0), at.inputs[0].dtype)
-        for l, ((dw, db), x) in enumerate(zip(change, at.inputs, strict=True)):
-            carried = (at.slopes[l - 1] * dz) @ at.weights[l] if l else 0.0
+        """J d_theta, in function space."""
+        dz = jnp.zeros((self.inputs[0].shape[0], 0), self.inputs[0].dtype)
+        for l, ((dw, db), x) in enumerate(zip(scaled(self.net, change), self.inputs, strict=True)):
+            carried = (self.slopes[l - 1] * dz) @ self.weights[l] if l else 0.0
             dz = carried + _across(x, dw) + db
         return dz
 
@@ -158,7 +112,7 @@ class LinearMLP:
         net = self.net
         return [
             (net.sigma_w / sqrt(x.shape[1]) * (x.T @ delta), net.sigma_b * delta.sum(0))
-            for delta, x in zip(self._backward(v)[::-1], self.at.inputs, strict=True)
+            for delta, x in zip(self._backward(v)[::-1], self.inputs, strict=True)
         ]
 
     def pull_back_each(
@@ -169,9 +123,8 @@ class LinearMLP:
             return vmap(self.pull_back)(v)
         net = self.net
         v = v[:, None, :, 0]
-        *hidden, last = self.at.inputs
-        # The derivatives of the one output serve all of them, and `kernel_matrix`, too; by the last layer they are
-        # ones.
+        *hidden, last = self.inputs
+        # The derivatives of the one output serve all vectors, and `kernel_matrix`, too.
         gradients = []
         for delta, x in zip(self._backward(jnp.ones((v.shape[2], 1), v.dtype))[:0:-1], hidden, strict=True):
             weighted = jnp.concatenate([net.sigma_w / sqrt(x.shape[1]) * v * x.T, net.sigma_b * v], axis=1)
@@ -182,24 +135,23 @@ class LinearMLP:
 
     def kernel_product(self, v: Float[Array, "n heads"]) -> Float[Array, "n heads"]:
         """Theta v = J J' v, with Theta the empirical tangent kernel over points and heads."""
-        at, deltas = self.at, self._backward(v)[::-1]
-        dz = at.grams[0] @ deltas[0]
-        for w, slope, gram, delta in zip(at.weights[1:], at.slopes, at.grams[1:], deltas[1:], strict=True):
+        deltas = self._backward(v)[::-1]
+        dz = self.grams[0] @ deltas[0]
+        for w, slope, gram, delta in zip(self.weights[1:], self.slopes, self.grams[1:], deltas[1:], strict=True):
             dz = (slope * dz) @ w + gram @ delta
         return dz
 
     def kernel_matrix(self) -> Float[Array, "n_heads n_heads"]:
         """Theta as a matrix over (point, head) pairs, point-major."""
-        at = self.at
-        n, heads = at.inputs[0].shape[0], at.weights[-1].shape[1]
-        identity = jnp.eye(heads, dtype=at.grams[-1].dtype)
-        total = jnp.einsum("ij,ab->iajb", at.grams[-1], identity).reshape(n * heads, n * heads)
-        delta = jnp.broadcast_to(at.transposed[-1], (n, *at.transposed[-1].shape))
-        for l in reversed(range(len(at.slopes))):
-            delta = delta * at.slopes[l][:, None, :]
+        n, heads = self.inputs[0].shape[0], self.weights[-1].shape[1]
+        identity = jnp.eye(heads, dtype=self.grams[-1].dtype)
+        total = jnp.einsum("ij,ab->iajb", self.grams[-1], identity).reshape(n * heads, n * heads)
+        delta = jnp.broadcast_to(self.transposed[-1], (n, *self.transposed[-1].shape))
+        for l in reversed(range(len(self.slopes))):
+            delta = delta * self.slopes[l][:, None, :]
             flat = delta.reshape(n * heads, -1)
-            total += gram(flat) * jnp.repeat(jnp.repeat(at.grams[l], heads, 0), heads, 1)
-            delta = delta @ at.transposed[l]
+            total += gram(flat) * jnp.repeat(jnp.repeat(self.grams[l], heads, 0), heads, 1)
+            delta = delta @ self.transposed[l]
         return total
 
     def in_float32(self) -> "LinearMLP":
@@ -208,11 +160,11 @@ class LinearMLP:
 
     def last_layer_gram(self) -> Float[Array, "n n"]:
         """The last layer's part of Theta for one head."""
-        return self.at.grams[-1]
+        return self.grams[-1]
 
     def _backward(self, v: Array) -> list[Array]:
         """d/dz^l of <v, f(X)>, for l = L..1."""
         deltas = [v]
-        for w, slope in zip(self.at.transposed[:0:-1], self.at.slopes[::-1], strict=True):
+        for w, slope in zip(self.transposed[:0:-1], self.slopes[::-1], strict=True):
             deltas.append((deltas[-1] @ w) * slope)
         return deltas

@@ -1,46 +1,56 @@
 """The PyTorch backend: Eq. 1, its tangent, and training, on blocks of bodies.
 
-Arrays go in and come out as NumPy arrays with the bodies on the leading axis. They are in float64, and so is
-training, but for steps of gradient flow that may be in float32 (`rndlib.training.flow.precision`); functions and
-tangents are evaluated in the precision asked for. Everything runs on `device` and nothing here changes, or depends on,
-PyTorch's own
-settings: its default device is one a thread, and a fit has several.
+Arrays go in and come out as NumPy arrays with the bodies on the leading axis. Everything runs on `device`, and nothing
+here changes, or depends on, PyTorch's own settings: its default device is one per thread, and a fit has several.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.func import vmap
-from torch.utils._pytree import tree_map
 
 from rndlib.network import MLP
-from rndlib.training.backends.sizes import block_size
-from rndlib.training.backends.torch.descent import descend
-from rndlib.training.backends.torch.flow import TorchFlow
-from rndlib.training.backends.torch.linearise import apply, body_tangent, linearise
-from rndlib.training.backends.torch.spectrum import largest_eigenvalue
-from rndlib.training.backends.torch.stochastic import TorchSteps
-from rndlib.training.flow.exponential import Spectrum
-from rndlib.training.minibatches import MinibatchSteps
-from rndlib.training.problem import Problem
-from rndlib.training.weights import Directions, Params
+from rndlib.training.backends.torch.linearise import apply, linearised
+from rndlib.training.backends.torch.stochastic import TorchMinibatches
+from rndlib.training.flow.library import Library
+from rndlib.training.problem import Problem, Spectrum, State
+from rndlib.training.protocols import Functions, Kernels, Marks, Minibatches, Points, Residuals, Times
+from rndlib.training.steps import descent_step, flow_evaluation
+from rndlib.training.trees import mapped
+from rndlib.training.weights import Directions, Params, paired
 
-CHUNK_BYTES = 2**20
-"""Size of one hidden layer's activations on a chunk of points and bodies: they should stay in a core's cache."""
+CACHE_BYTES = 2**20
+"""Size of one layer's activations, or of the parameters, of what is computed at once: they should stay in a core's
+cache, and be large enough for arithmetic to take longer than starting it from Python."""
+
+
+def _while_loop(condition: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
+    while condition(state):
+        state = body(state)
+    return state
+
+
+LIBRARY = Library(
+    xp=torch,
+    cast=lambda a, dtype: a.to(getattr(torch, dtype)),
+    constant=lambda value, like: torch.as_tensor(np.asarray(value), device=like.device),
+    cond=lambda predicate, yes, no, value: yes(value) if predicate else no(value),
+    while_loop=_while_loop,
+    kernel_products=lambda tangent, vs: tangent.kernel_product(vs[None])[0],
+    pull_backs=lambda tangent, vs: [tangent.pull_back(v) for v in vs],
+)
 
 
 class TorchBackend:
-    """`rndlib.training.backends.base.Backend` on PyTorch, on one device.
+    """`rndlib.training.protocols.Backend` on PyTorch, on one device.
 
     Raises
     ------
     ImportError: there is no such device.
     """
-
-    block_size = staticmethod(block_size)
 
     def __init__(self, device: str = "cpu"):
         if device == "cuda" and not torch.cuda.is_available():
@@ -50,86 +60,116 @@ class TorchBackend:
         self.device = device
 
     @torch.no_grad()
-    def functions(
-        self, net: MLP, params: Params, X: Float[np.ndarray, "n d"], dtype: str
-    ) -> Float[np.ndarray, "bodies heads n"]:
-        def one(x: Tensor, params: Any) -> Tensor:
-            return apply(net, params, x).mT
-
-        return _in_chunks(net, X, dtype, self.device, one, params)
+    def functions(self, net: MLP, params: Params, X: Points, dtype: str) -> Functions:
+        return self._in_chunks(net, X, dtype, lambda x, params: apply(net, params, x), params)
 
     @torch.no_grad()
-    def tangents(
-        self, net: MLP, params: Params, directions: Directions, X: Float[np.ndarray, "n d"], dtype: str
-    ) -> Float[np.ndarray, "bodies heads n"]:
-        def shared(x: Tensor, params: Any, direction: Any) -> Tensor:
-            return body_tangent(net, params, direction, x).mT
+    def tangents(self, net: MLP, params: Params, directions: Directions, X: Points, dtype: str) -> Functions:
+        def tangent(x: Tensor, params: Any, directions: Any) -> Tensor:
+            change = [*directions, mapped(torch.zeros_like, params[-1])]
+            return linearised(net, params, x)[1].push_forward(change)
 
-        def by_head(x: Tensor, params: Any, directions: Any) -> Tensor:
-            def head(last: Any, direction: Any) -> Tensor:
-                alone = [*params[:-1], tree_map(lambda a: a[None], last)]
-                return body_tangent(net, alone, direction, x)[:, 0]
-
-            return vmap(head)(params[-1], directions)
-
-        bodies, heads = params[-1][0].shape[:2]
-        if not directions or directions[0][0].shape[0] == bodies:
-            return _in_chunks(net, X, dtype, self.device, shared, params, directions)
-        grouped = [(w.reshape(bodies, heads, *w.shape[1:]), b.reshape(bodies, heads, -1)) for w, b in directions]
-        return _in_chunks(net, X, dtype, self.device, by_head, params, grouped, copies=heads)
+        values = self._in_chunks(net, X, dtype, tangent, *paired(params, directions))
+        return values.reshape(len(params[0][0]), -1, len(X))
 
     @torch.no_grad()
-    def tangent_kernels(
-        self, net: MLP, params: Params, X: Float[np.ndarray, "n d"]
-    ) -> tuple[Float[np.ndarray, "bodies heads heads n n"], Float[np.ndarray, "bodies heads heads n n"]]:
+    def tangent_kernels(self, net: MLP, params: Params, X: Points) -> tuple[Kernels, Kernels]:
         n, heads = len(X), params[-1][0].shape[1]
-        at = linearise(net, self._tensors(params), self._tensors(X))
-        total = at.kernel_matrix().view(-1, n, heads, n, heads).permute(0, 2, 4, 1, 3).cpu().numpy()
-        last = np.eye(heads)[:, :, None, None] * at.last_layer_gram().cpu().numpy()[:, None, None]
+        _, tangent = linearised(net, *self._tensors((params, X)))
+        total = _array(tangent.kernel_matrix()).reshape(-1, n, heads, n, heads).transpose(0, 2, 4, 1, 3)
+        last = np.eye(heads)[:, :, None, None] * _array(tangent.last_layer_gram())[:, None, None]
         return last, total - last
 
     @torch.no_grad()
-    def largest_eigenvalue(self, problem: Problem) -> float:
-        start, X = self._tensors((problem.start, problem.X))
-        return largest_eigenvalue(problem.net, start, X) + problem.noise_std**2
-
-    def flow(self, problem: Problem, spectrum: Spectrum) -> TorchFlow:
-        y, offsets = problem.by_points
-        start, X, y, basis = self._tensors(((problem.start, offsets), problem.X, y, tuple(spectrum)))
-        return TorchFlow(problem.net, start, X, y, problem.noise_std, Spectrum(*basis))
+    def kernel_product(self, net: MLP, params: Params, X: Points, v: Residuals) -> Residuals:
+        start, points, vectors = self._tensors((params, X, v))
+        return _array(linearised(net, start, points)[1].kernel_product(vectors[:, None])[:, 0])
 
     @torch.no_grad()
-    def descend(
-        self, problem: Problem, learning_rate: float, steps: int
-    ) -> tuple[Params, Float[np.ndarray, " bodies"], Float[np.ndarray, " bodies"]]:
-        y, offsets = problem.by_points
-        params, offsets, X, y = self._tensors((problem.start, offsets, problem.X, y))
-        norms = descend(problem.net, params, offsets, X, y, problem.noise_std, learning_rate, steps)
-        first, last = (norm.cpu().numpy() for norm in norms)
-        return tree_map(lambda a: a.cpu().numpy(), params), first, last
+    def integrate(
+        self,
+        problem: Problem,
+        state: State,
+        residual: Residuals,
+        spectrum: Spectrum,
+        times: Times,
+        going: Marks,
+        single: bool,
+    ) -> State:
+        net, dtype = problem.net, "float32" if single else "float64"
+        own = mapped(lambda a: a[going], (*state, problem.by_points[0]))
+        params, offsets, y, X = self._tensors((*own, problem.X), dtype)
+        r, vectors, values, rows, noise_std = self._tensors(
+            (residual[going], spectrum.vectors, spectrum.values, times, problem.noise_std)
+        )
+
+        def follow(start: Any, y: Tensor, r: Tensor) -> Any:
+            evaluate = flow_evaluation(
+                lambda params: linearised(net, params, X),
+                *(start, y, noise_std, r, Spectrum(values, vectors), rows, LIBRARY),
+            )
+            none = mapped(torch.zeros_like, start)
+            carry = none, none[0]
+            for index in range(len(rows)):
+                carry = evaluate(index, carry)
+            return carry[0]
+
+        def spread(part: np.ndarray) -> np.ndarray:
+            whole = np.zeros((len(going), *part.shape[1:]), part.dtype)
+            whole[going] = part
+            return whole
+
+        return mapped(spread, _in_groups(follow, len(y), self._group(net, y), (params, offsets), y, r))
 
     @torch.no_grad()
-    def minibatches(self, problem: Problem, optimizer: str, pull: float) -> MinibatchSteps[Any]:
+    def descend(self, problem: Problem, learning_rate: float, steps: int) -> State:
+        start, targets, X = self._tensors((problem.state, problem.by_points[0], problem.X))
+
+        def descended(state: Any, y: Tensor) -> Any:
+            for _ in range(steps):
+                state = descent_step(
+                    lambda params: linearised(problem.net, params, X), state, y, problem.noise_std, learning_rate
+                )
+            return state
+
+        return _in_groups(descended, len(targets), self._group(problem.net, targets), start, targets)
+
+    @torch.no_grad()
+    def minibatches(self, problem: Problem, optimizer: str, pull: float) -> Minibatches:
         params, X, y = self._tensors((problem.start, problem.X, problem.by_points[0]))
-        return TorchSteps(problem.net, params, X, y, optimizer, pull)
+        return TorchMinibatches(problem.net, params, X, y, optimizer, pull)
 
-    def _tensors(self, arrays: Any) -> Any:
-        return _tensors(arrays, "float64", self.device)
+    def _tensors(self, arrays: Any, dtype: str = "float64") -> Any:
+        """Copies of a tree of NumPy arrays; strides of any sign are welcome."""
+        options: Any = {"dtype": getattr(torch, dtype), "device": self.device}
+        return mapped(lambda a: torch.tensor(np.ascontiguousarray(a).reshape(np.shape(a)), **options), arrays)
+
+    def _group(self, net: MLP, targets: Float[Tensor, "bodies n heads"]) -> int:
+        """As many bodies as train fastest together; on other devices than the processor, all."""
+        bodies, n, heads = targets.shape
+        parameters = sum(rows * columns for rows, columns in net.layer_shapes(heads))
+        each = targets.itemsize * max(n * max(net.width, heads), parameters)
+        return bodies if self.device != "cpu" else max(1, CACHE_BYTES // each)
+
+    def _in_chunks(self, net: MLP, X: np.ndarray, dtype: str, function: Any, *trees: Any) -> np.ndarray:
+        """`function` of points and bodies, (bodies, n, heads), of a few points and a few bodies at a time."""
+        points, trees = self._tensors((X, trees), dtype)
+        each = np.dtype(dtype).itemsize * net.width
+        size = max(1, min(len(X), CACHE_BYTES // each))
+
+        def values(*trees: Any) -> Tensor:
+            return torch.cat([function(x, *trees) for x in points.split(size)], 1).double()
+
+        group = max(1, CACHE_BYTES // (each * size))
+        return np.swapaxes(_in_groups(values, len(trees[0][0][0]), group, *trees), 1, 2)
 
 
-def _tensors(arrays: Any, dtype: str, device: str) -> Any:
-    """Copies of a tree of NumPy arrays, as training works in place; strides of any sign are welcome."""
-    return tree_map(lambda a: torch.tensor(np.ascontiguousarray(a), dtype=getattr(torch, dtype), device=device), arrays)
+def _in_groups(function: Callable[..., Any], bodies: int, size: int, *trees: Any) -> Any:
+    """`function` of trees of so many bodies at a time, as a tree of NumPy arrays of all of them."""
+    groups = [slice(first, first + size) for first in range(0, bodies, size)]
+    parts = [function(*mapped(lambda a, some=some: a[some], trees)) for some in groups]
+    return mapped(lambda *parts: _array(torch.cat(parts)), *parts)
 
 
-def _in_chunks(net: MLP, X: np.ndarray, dtype: str, device: str, function, *trees, copies: int = 1) -> np.ndarray:
-    """`function` of points and one body's arrays, (heads, n), of every body: few points and bodies at a time.
-
-    copies: how many networks of the description it evaluates for each body.
-    """
-    points, trees = _tensors((X, trees), dtype, device)
-    each = np.dtype(dtype).itemsize * net.width * copies
-    size = max(1, min(len(X), CHUNK_BYTES // each))
-    batched = vmap(function, in_dims=(None, *([0] * len(trees))), chunk_size=max(1, CHUNK_BYTES // (each * size)))
-    values = torch.cat([batched(chunk, *trees) for chunk in points.split(size)], -1)
-    return values.double().cpu().numpy()
+def _array(tensor: Tensor) -> np.ndarray:
+    return tensor.cpu().numpy()

@@ -2,13 +2,12 @@
 
 The mathematics is that of the JAX backend: layer l adds `(delta^l delta^l') G^l` to the tangent kernel. Here the bodies
 are a leading axis of every array: PyTorch starts each operation from Python, which for one narrow network takes longer
-than the operation, and `torch.func.vmap` would double that. Scales go with the inputs, which are small, and not with
-the weights: nothing of the parameters' size is allocated but the parameters.
+than the operation. Scales go with the inputs, which are smaller than the weights.
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from math import sqrt
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -22,23 +21,6 @@ Params = list[tuple[Float[Tensor, "*stack _fan_out _fan_in"], Float[Tensor, "*st
 Bodies = list[tuple[Float[Tensor, "bodies _fan_out _fan_in"], Float[Tensor, "bodies _fan_out"]]]
 
 
-class _Evaluated(NamedTuple):
-    """Eq. 1 of a batch of networks, evaluated on N points.
-
-    inputs: sigma_w / sqrt(n_{l-1}) x^l, (bodies, N, n_{l-1}), for l = 1..L.
-    preactivations: z^l, (bodies, N, n_l), for l = 1..L; the last is f(X).
-    slopes: sigma_w / sqrt(n_l) phi'(z^l), (bodies, N, n_l), for l = 1..L-1.
-    weights: w^l, (bodies, n_l, n_{l-1}), for l = 1..L, those of the networks themselves.
-    grams: G^l = sigma_w^2 / n_{l-1} x^l x^l' + sigma_b^2, (bodies, N, N), for l = 1..L.
-    """
-
-    inputs: list[Tensor]
-    preactivations: list[Tensor]
-    slopes: list[Tensor]
-    weights: list[Tensor]
-    grams: list[Tensor]
-
-
 def apply(net: MLP, params: Params, X: Float[Tensor, "n d"]) -> Float[Tensor, "*stack n heads"]:
     """f(X; theta), Eq. 1, of one network or of a stack of them."""
     x = X
@@ -48,111 +30,99 @@ def apply(net: MLP, params: Params, X: Float[Tensor, "n d"]) -> Float[Tensor, "*
     return x
 
 
-def body_tangent(net: MLP, params: Params, directions: Params, X: Float[Tensor, "n d"]) -> Float[Tensor, "n heads"]:
-    """The Bayesian target g~ of Proposition 4.1: J_theta f(X) psi, with the last layer's part of psi zero.
-
-    Of one network, and forward by hand: on its first call `torch.func.jvp` loads decompositions for seconds, with a
-    DeprecationWarning from PyTorch's own code.
-    """
-    x, dx = X, torch.zeros_like(X)
-    for (w, b), (dw, db) in zip(params[:-1], directions, strict=True):
-        scale = net.sigma_w / sqrt(w.shape[1])
-        dz = (scale * x) @ dw.mT + (scale * dx) @ w.mT + net.sigma_b * db
-        x, slope = value_and_slope(net.activation)((scale * x) @ w.mT + net.sigma_b * b)
-        dx = slope * dz
-    w, _ = params[-1]
-    return (net.sigma_w / sqrt(w.shape[1]) * dx) @ w.mT
-
-
-def linearise(net: MLP, params: Bodies, X: Float[Tensor, "*stack n d"]) -> "LinearMLP":
-    """The networks on X, the same for all bodies or one for each, and their tangents there."""
-    inputs, preactivations, slopes, grams = [], [], [], []
-    x = X.expand(len(params[0][0]), *X.shape[-2:])
+def linearised(
+    net: MLP, params: Bodies, X: Float[Tensor, "*stack n d"]
+) -> tuple[Float[Tensor, "bodies n heads"], "LinearMLP"]:
+    """f(X; theta) and its tangent there, with the same X for all bodies or one for each."""
+    inputs, slopes = [], []
+    z, x = X, X.expand(len(params[0][0]), *X.shape[-2:])
     for layer, (w, b) in enumerate(params, start=1):
-        scale = net.sigma_w / sqrt(w.shape[-1])
-        inputs.append(scale * x)
-        grams.append(inputs[-1] @ inputs[-1].mT + net.sigma_b**2)
-        preactivations.append(inputs[-1] @ w.mT + net.sigma_b * b[:, None])
+        inputs.append(net.sigma_w / sqrt(w.shape[-1]) * x)
+        z = inputs[-1] @ w.mT + net.sigma_b * b[:, None]
         if layer < net.depth:
-            x, slope = value_and_slope(net.activation)(preactivations[-1])
+            x, slope = value_and_slope(net.activation)(z)
             slopes.append(net.sigma_w / sqrt(w.shape[-2]) * slope)
-    return LinearMLP(net, _Evaluated(inputs, preactivations, slopes, [w for w, _ in params], grams))
+    return z, LinearMLP(net, inputs, slopes, [w for w, _ in params])
 
 
 class LinearMLP:
-    """A batch of networks of one `MLP`, linearised at their parameters, on N points, layer by layer."""
+    """A batch of networks of one `MLP`, linearised at their parameters, on N points, layer by layer.
 
-    def __init__(self, net: MLP, at: _Evaluated):
-        self.net = net
-        self.at = at
+    inputs: sigma_w / sqrt(n_{l-1}) x^l, (bodies, N, n_{l-1}), for l = 1..L.
+    slopes: sigma_w / sqrt(n_l) phi'(z^l), (bodies, N, n_l), for l = 1..L-1.
+    weights: w^l, (bodies, n_l, n_{l-1}), for l = 1..L, those of the networks themselves.
+    """
 
-    @property
-    def values(self) -> Float[Tensor, "bodies n heads"]:
-        """f(X)."""
-        return self.at.preactivations[-1]
+    def __init__(self, net: MLP, inputs: list[Tensor], slopes: list[Tensor], weights: list[Tensor]):
+        self.net, self.inputs, self.slopes, self.weights = net, inputs, slopes, weights
+
+    @cached_property
+    def grams(self) -> list[Float[Tensor, "bodies n n"]]:
+        """G^l = sigma_w^2 / n_{l-1} x^l x^l' + sigma_b^2, for l = 1..L."""
+        return [x @ x.mT + self.net.sigma_b**2 for x in self.inputs]
 
     def mapped(self, function: Callable[[Tensor], Tensor]) -> "LinearMLP":
-        """The same with a function applied to every array: some of the bodies, or another precision."""
-        return LinearMLP(self.net, _Evaluated(*([function(a) for a in part] for part in self.at)))
+        """The same with a function applied to every array."""
+        return LinearMLP(self.net, *([function(a) for a in part] for part in (self.inputs, self.slopes, self.weights)))
+
+    def bodies(self) -> list["LinearMLP"]:
+        """The same of one body after the other, each with a leading axis of one."""
+        return [self.mapped(lambda a, i=i: a[i : i + 1]) for i in range(len(self.weights[0]))]
 
     def in_float32(self) -> "LinearMLP":
         """The same, for products in float32."""
         return self.mapped(Tensor.float)
 
-    def pull_back_(self, v: Float[Tensor, "bodies n heads"], params: Bodies, rate: float = 1.0) -> None:
-        """params -= rate J' v, in place."""
-        for (w, b), delta, x in zip(params, self._backward(v, self.at.slopes), self.at.inputs, strict=True):
-            w.baddbmm_(delta.mT, x, alpha=-rate)
-            b.sub_(delta.sum(1), alpha=rate * self.net.sigma_b)
+    def push_forward(self, change: Bodies) -> Float[Tensor, "bodies n heads"]:
+        """J d_theta, in function space."""
+        dz = self.inputs[0].new_zeros(())
+        for l, ((dw, db), x) in enumerate(zip(change, self.inputs, strict=True)):
+            carried = (self.slopes[l - 1] * dz) @ self.weights[l].mT if l else 0.0
+            dz = carried + x @ dw.mT + self.net.sigma_b * db[:, None]
+        return dz
 
-    def linear_model(self, params: Bodies) -> Float[Tensor, "bodies n heads"]:
-        """f(X; theta) + J (params - theta), with theta the parameters that the networks are linearised at."""
-        at = self.at
-        moved = torch.zeros_like(at.preactivations[0])
-        for l, ((w, b), x, z) in enumerate(zip(params, at.inputs, at.preactivations, strict=True)):
-            carried = (at.slopes[l - 1] * moved) @ at.weights[l].mT if l else 0.0
-            moved = carried + x @ w.mT + self.net.sigma_b * b[:, None] - z
-        return at.preactivations[-1] + moved
+    def pull_back(self, v: Float[Tensor, "bodies n heads"]) -> Bodies:
+        """J' v, in parameter space."""
+        each = zip(self._backward(v, self.slopes), self.inputs, strict=True)
+        return [(delta.mT @ x, self.net.sigma_b * delta.sum(1)) for delta, x in each]
 
-    def kernel_product(self, v: Float[Tensor, "bodies n vectors heads"]) -> Float[Tensor, "bodies n vectors heads"]:
+    def kernel_product(self, v: Float[Tensor, "bodies vectors n heads"]) -> Float[Tensor, "bodies vectors n heads"]:
         """Theta v = J J' v of several vectors v, with Theta the empirical tangent kernel over points and heads."""
-        at = self.at
-        bodies, n, vectors, heads = v.shape
+        bodies, vectors, n, heads = v.shape
         # The vectors count as further points, so that each weight matrix is read once.
-        slopes = [slope.repeat_interleave(vectors, 1) for slope in at.slopes]
-        deltas = self._backward(v.reshape(bodies, n * vectors, heads), slopes)
+        slopes = [slope.repeat(1, vectors, 1) for slope in self.slopes]
+        deltas = self._backward(v.reshape(bodies, vectors * n, heads), slopes)
 
         def within(gram: Tensor, delta: Tensor) -> Tensor:
-            return (gram @ delta.view(bodies, n, -1)).view(delta.shape)
+            return (gram[:, None] @ delta.view(bodies, vectors, n, -1)).view(delta.shape)
 
-        dz = within(at.grams[0], deltas[0])
-        for w, slope, gram, delta in zip(at.weights[1:], slopes, at.grams[1:], deltas[1:], strict=True):
+        dz = within(self.grams[0], deltas[0])
+        for w, slope, gram, delta in zip(self.weights[1:], slopes, self.grams[1:], deltas[1:], strict=True):
             dz = (slope * dz) @ w.mT + within(gram, delta)
         return dz.view(v.shape)
 
     def kernel_matrix(self) -> Float[Tensor, "bodies n_heads n_heads"]:
         """Theta as a matrix over (point, head) pairs, point-major."""
-        at = self.at
-        bodies, n, _ = at.inputs[0].shape
-        heads = at.weights[-1].shape[1]
-        identity = torch.eye(heads, dtype=at.grams[-1].dtype, device=at.grams[-1].device)
-        total = at.grams[-1][:, :, None, :, None] * identity[:, None]  # (bodies, n, heads, n, heads)
-        delta = at.weights[-1].repeat(1, n, 1)
-        for l in reversed(range(len(at.slopes))):
-            delta = (delta.view(bodies, n, heads, -1) * at.slopes[l][:, :, None]).flatten(1, 2)
+        bodies, n, _ = self.inputs[0].shape
+        last, heads = self.last_layer_gram(), self.weights[-1].shape[1]
+        identity = torch.eye(heads, dtype=last.dtype, device=last.device)
+        total = last[:, :, None, :, None] * identity[:, None]  # (bodies, n, heads, n, heads)
+        delta = self.weights[-1].repeat(1, n, 1)
+        for l in reversed(range(len(self.slopes))):
+            delta = (delta.view(bodies, n, heads, -1) * self.slopes[l][:, :, None]).flatten(1, 2)
             products = (delta @ delta.mT).view(bodies, n, heads, n, heads)
-            total = total + products * at.grams[l][:, :, None, :, None]
+            total = total + products * self.grams[l][:, :, None, :, None]
             if l:
-                delta = delta @ at.weights[l]
+                delta = delta @ self.weights[l]
         return total.reshape(bodies, n * heads, n * heads)
 
     def last_layer_gram(self) -> Float[Tensor, "bodies n n"]:
         """The last layer's part of Theta for one head."""
-        return self.at.grams[-1]
+        return self.grams[-1]
 
     def _backward(self, v: Tensor, slopes: list[Tensor]) -> list[Tensor]:
         """d/dz^l of <v, f(X)>, for l = 1..L."""
         deltas = [v]
-        for w, slope in zip(self.at.weights[:0:-1], slopes[::-1], strict=True):
+        for w, slope in zip(self.weights[:0:-1], slopes[::-1], strict=True):
             deltas.append((deltas[-1] @ w) * slope)
         return deltas[::-1]

@@ -1,0 +1,171 @@
+"""RND error against ensemble variance over test points: the Monte-Carlo floor of Fig. 1, the agreement of Fig. 2.
+
+Under the laws, K independent heads and M members estimate the variance Sigma(x, x) by independent scaled chi-squared
+variables with K and M - 1 degrees of freedom. The floor is the mean square of their difference,
+2 Sigma^2 / K + 2 Sigma^2 / (M - 1), or 4 Sigma^2 / K where M = K + 1. Over x the difference is one smooth random
+field, so its mean square scatters widely around the floor even over thousands of test points. `floor_draws` simulates
+that scatter (claims N1 and N2).
+"""
+
+from math import atanh, exp, log, tanh
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+from scipy import linalg
+
+from rndlib import checks
+from rndlib.evidence.claims import Finding, check
+from rndlib.evidence.statistics.intervals import t_interval
+
+_LEFT_OUT = 1e-3  # share of the variance in the directions that the simulation drops
+
+
+def mean_squared_difference(rnd: ArrayLike, ensemble: ArrayLike) -> float:
+    """Mean square over test points of RND error minus ensemble variance, over all pairs of their seeds.
+
+    Any RND model may be compared with any ensemble, and all pairs scatter less than one pair per seed.
+
+    Parameters
+    ----------
+    rnd: `(rnd seeds, points)`, half the mean squared error of each RND model (Bayesian RND: all of it).
+    ensemble: `(ensemble seeds, points)`, variance of each ensemble.
+    """
+    rnd = checks.array("rnd", rnd, None, None)
+    ensemble = checks.array("ensemble", ensemble, None, rnd.shape[1])
+    return float(np.mean((rnd[:, None] - ensemble[None]) ** 2))
+
+
+def floor(variance: ArrayLike, heads: int, members: int) -> float:
+    """Expected mean squared difference, over test points, of two estimates of one variance.
+
+    Parameters
+    ----------
+    variance: `(points,)`, the law's variance, in ensemble units.
+    heads: independent squares behind each RND estimate, K.
+    members: size of the ensemble, M.
+    """
+    variance = checks.array("variance", variance, None)
+    rate = 2 / checks.whole("heads", heads, 1) + 2 / (checks.whole("members", members, 2) - 1)
+    return float(np.mean(variance**2)) * rate
+
+
+def floor_draws(
+    cov: ArrayLike,
+    heads: int,
+    members: int,
+    rnd_seeds: int = 1,
+    ensemble_seeds: int = 1,
+    draws: int = 1000,
+    seed: int = 0,
+) -> Float[np.ndarray, " draws"]:
+    """Draws of `mean_squared_difference` under the laws, as multiples of `floor`.
+
+    With cov = F F^T and W a Wishart matrix in the few coordinates of F, an estimate at x is f_x^T W f_x / dof, so no
+    function is ever drawn. Relative to their mean, the draws hardly depend on the number of test points: a random
+    thousand is enough.
+
+    Parameters
+    ----------
+    cov: `(points, points)`, the law's covariance; its scale does not matter.
+    heads, members: as in `floor`.
+    rnd_seeds, ensemble_seeds: the numbers of models that are paired.
+    draws: number of draws.
+    seed: of the draws.
+    """
+    factor = _factor(checks.array("cov", cov, None, None))
+    rng = np.random.default_rng(seed)
+    groups = [
+        (checks.whole("rnd_seeds", rnd_seeds, 1), checks.whole("heads", heads, 1)),
+        (checks.whole("ensemble_seeds", ensemble_seeds, 1), checks.whole("members", members, 2) - 1),
+    ]
+
+    def estimates(models: int, dof: int) -> np.ndarray:
+        lower = np.stack([_wishart_factor(rng, factor.shape[1], dof) for _ in range(models)])
+        return np.sum((factor @ lower) ** 2, axis=2) / dof
+
+    expected = floor(np.sum(factor**2, axis=1), heads, members)
+    repeats = range(checks.whole("draws", draws, 1))
+    return np.array([mean_squared_difference(*(estimates(*group) for group in groups)) for _ in repeats]) / expected
+
+
+@check
+def above_floor(difference: float, floor: float, draws: ArrayLike, confidence: float = 0.95) -> Finding:
+    """Expected mean squared difference as a multiple of the floor, judged by its upper end.
+
+    The interval takes a finite width to scale the difference and to leave its relative scatter, that of the draws,
+    as it is under the laws.
+
+    Parameters
+    ----------
+    difference: from `mean_squared_difference`.
+    floor: from `floor`.
+    draws: from `floor_draws`, for the same numbers of seeds.
+    """
+    confidence = checks.fraction("confidence", confidence)
+    ratio = checks.non_negative("difference", difference) / checks.positive("floor", floor)
+    top, bottom = np.quantile(checks.array("draws", draws, None), [confidence, 1 - confidence])
+    return Finding.upper(ratio / float(top), ratio / float(bottom))
+
+
+def calibration(ensemble: ArrayLike, rnd: ArrayLike) -> tuple[float, float]:
+    """Slope and Pearson correlation of the RND error against the ensemble variance over test points.
+
+    The slope is that of the line through the origin with the smallest perpendicular distances (total least squares).
+    Both quantities vanish on the training set, hence the origin. Under the laws both carry the same error (K heads and
+    K + 1 members), so this slope tends to 1, where that of ordinary least squares tends to less.
+
+    Parameters
+    ----------
+    ensemble: `(points,)`, ensemble variance.
+    rnd: `(points,)`, RND error in the same units.
+    """
+    ensemble = checks.array("ensemble", ensemble, None)
+    rnd = checks.array("rnd", rnd, len(ensemble))
+    if len(rnd) < 3 or np.ptp(rnd) == 0 or np.ptp(ensemble) == 0:
+        raise ValueError("ensemble and rnd must vary over at least three points for a correlation")
+    across = 2 * float(ensemble @ rnd)
+    along = float(rnd @ rnd - ensemble @ ensemble)
+    return (along + float(np.hypot(along, across))) / across, float(np.corrcoef(ensemble, rnd)[0, 1])
+
+
+@check
+def agreement(ensemble: ArrayLike, rnd: ArrayLike, confidence: float = 0.95) -> Finding:
+    """The larger of |slope - 1| and 1 - correlation, each at the outer end of its interval over seeds (claim N3).
+
+    The intervals are Student's, of the log slope and of Fisher's z; that of the slope is returned. The maximum is
+    within a margin only if both are, so neither needs a correction for the other (an intersection-union test).
+
+    Parameters
+    ----------
+    ensemble, rnd: `(seeds, points)`, as in `calibration` for each seed.
+    """
+    ensemble = checks.array("ensemble", ensemble, None, None)
+    rnd = checks.array("rnd", rnd, *ensemble.shape)
+    pairs = [calibration(*rows) for rows in zip(ensemble, rnd, strict=True)]
+    low, high = map(exp, t_interval([log(slope) for slope, _ in pairs], confidence)[1:])
+    # A correlation of one to rounding has no finite z.
+    z = t_interval([atanh(min(correlation, 1 - 1e-12)) for _, correlation in pairs], confidence)
+    return Finding(max(high - 1, 1 - low, 1 - tanh(z.low)), (low, high))
+
+
+def _wishart_factor(rng: np.random.Generator, size: int, dof: int) -> np.ndarray:
+    """Bartlett's triangular factor of a draw of Z Z^T, for standard normal Z of `(size, dof)`."""
+    columns = min(size, dof)
+    factor = np.tril(rng.standard_normal((size, columns)), -1)
+    np.fill_diagonal(factor, np.sqrt(rng.chisquare(dof - np.arange(columns))))
+    return factor
+
+
+def _factor(cov: np.ndarray) -> np.ndarray:
+    """F of `(points, rank)` with F F^T = cov up to a `_LEFT_OUT` share of its trace."""
+    if cov.shape[0] != cov.shape[1]:
+        raise ValueError(f"cov has shape {cov.shape}: give a square matrix")
+    values, vectors = linalg.eigh(cov)
+    values, vectors = np.clip(values[::-1], 0, None), vectors[:, ::-1]
+    if values[0] <= 0:
+        raise ValueError("cov has no positive eigenvalue: give the covariance of functions that vary")
+    rank = int(np.searchsorted(np.cumsum(values), (1 - _LEFT_OUT) * values.sum())) + 1
+    # An eigenvector has either sign; one fixed choice makes every machine draw the same.
+    signs = np.sign(np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0))
+    return (vectors * signs)[:, :rank] * np.sqrt(values[:rank])

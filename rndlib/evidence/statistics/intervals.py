@@ -1,0 +1,136 @@
+"""Intervals over independent networks, bodies or seeds, and the pieces that several statistics share."""
+
+from math import exp, sqrt
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from rndlib import checks
+from rndlib.evidence.claims import Finding
+from rndlib.evidence.estimate import Estimate
+
+
+def t_interval(values: ArrayLike, confidence: float, sides: Literal[1, 2] = 1) -> Estimate:
+    """Mean over seeds of `values`, `(seeds,)`, with Student's interval.
+
+    confidence: of each end where `sides` is 1, of both ends together where it is 2.
+    """
+    values = checks.array("values", values, None)
+    tail = (1 - checks.fraction("confidence", confidence)) / sides
+    seeds, mean = len(values), float(values.mean())
+    if seeds < 2:
+        raise ValueError(f"{seeds} seed gives no interval: run at least two")
+    half_width = float(stats.t.ppf(1 - tail, seeds - 1) * stats.sem(values))
+    return Estimate(mean, mean - half_width, mean + half_width)
+
+
+def over_seeds(values: ArrayLike, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Geometric mean over seeds of positive `values`, `(seeds, places)`, and its interval: three arrays `(places,)`.
+
+    The interval is Student's for the logarithm, two-sided at `confidence`.
+    """
+    logs = logarithms("values", values, None, None)
+    mean, low, high = np.exp([t_interval(column, confidence, sides=2) for column in logs.T]).T
+    return mean, low, high
+
+
+def level(values: ArrayLike, variance: ArrayLike, confidence: float = 0.95) -> Estimate:
+    """Mean of the values over bodies as a multiple of Sigma(x, x), averaged over test points.
+
+    Parameters
+    ----------
+    values: `(bodies, points)`, the variance that each body or ensemble estimates.
+    variance: `(points,)`, Sigma(x, x), the law's variance of one ensemble member.
+    confidence: of Student's interval, two-sided.
+    """
+    return t_interval(_in_units(values, variance).mean(axis=1), confidence, sides=2)
+
+
+def spread(values: ArrayLike, variance: ArrayLike, dof: int, confidence: float = 0.95) -> Estimate:
+    """Variance of the values over bodies as a multiple of 2 Sigma^2 / dof, averaged over test points.
+
+    Parameters
+    ----------
+    values, variance: as in `level`.
+    dof: heads per body, or members per ensemble minus one.
+    confidence: of the interval, two-sided; normal for the logarithm.
+    """
+    relative = _in_units(values, variance)
+    bodies = len(relative)
+    per_body = np.mean((relative - relative.mean(axis=0)) ** 2, axis=1) * (bodies / (bodies - 1))
+    per_body *= checks.whole("dof", dof, 1) / 2
+    estimate = float(per_body.mean())
+    if not estimate > 0:
+        raise ValueError("values are the same for all bodies: train bodies with seeds of their own")
+    tail = (1 - checks.fraction("confidence", confidence)) / 2
+    half_width = float(stats.norm.isf(tail) * stats.sem(per_body)) / estimate
+    return Estimate(estimate, estimate * exp(-half_width), estimate * exp(half_width))
+
+
+def squared_length(phi: Float[np.ndarray, "networks places"], confidence: float) -> tuple[float, float]:
+    """Unbiased estimate of |E phi|^2, and the half-width of its interval, with `confidence` for each end.
+
+    With n networks, mu = E phi and C the covariance of phi,
+
+        E |mean phi|^2 = |mu|^2 + tr C / n,   Var |mean phi|^2 = 4 mu^T C mu / n + 2 tr C^2 / n^2.
+
+    C is estimated from the networks, which keeps the ends honest where it grows with mu.
+    """
+    networks = len(phi)
+    mu = phi.mean(axis=0)
+    centred = phi - mu
+    # With fewer networks than places the Gram matrix over networks is the smaller one; it has the same traces.
+    gram = (centred @ centred.T if networks < phi.shape[1] else centred.T @ centred) / (networks - 1)
+    noise = 2 * float(np.sum(gram**2)) / networks**2
+    # mu is noisy too, which adds 4 tr C^2 / n^2 to its quadratic form; the variance is never below the law's.
+    linear = 4 * float(np.sum((centred @ mu) ** 2)) / (networks - 1) / networks
+    return float(mu @ mu - np.trace(gram) / networks), normal_quantile(confidence) * sqrt(max(linear - noise, noise))
+
+
+def error_over_pairs(terms: Float[np.ndarray, "n n"]) -> float:
+    """Standard error of a mean over pairs of independent networks, a U-statistic that may be degenerate.
+
+    `terms` are centred at their mean and have zeros on the diagonal.
+    """
+    n = len(terms)
+    noise = 2 * float(np.mean(terms**2)) / n**2
+    # A network's row contains the noise of its partners too, once more than it should be counted.
+    linear = 4 * float(terms.mean(axis=1).var(ddof=1)) / n
+    return sqrt(max(linear - noise, noise))
+
+
+def root_finding(square: float, half_width: float, unit: float = 1.0) -> Finding:
+    """A distance, judged by its upper end, from the interval of its square in units of `unit`."""
+    low, high = (sqrt(max(end, 0) / unit) for end in (square - half_width, square + half_width))
+    return Finding.upper(low, high)
+
+
+def normal_quantile(confidence: float) -> float:
+    """The upper end of a one-sided interval, in standard errors."""
+    return float(stats.norm.ppf(checks.fraction("confidence", confidence)))
+
+
+def positive_variance(variance: ArrayLike, *sizes: int) -> np.ndarray:
+    """A law's variance as an array of these sizes, checked to be positive."""
+    variance = checks.array("variance", variance, *sizes)
+    if variance.min() <= 0:
+        raise ValueError(f"variance has {variance.min():.3g}: give positive numbers; leave out training points")
+    return variance
+
+
+def logarithms(name: str, values: ArrayLike, *sizes: int | None) -> np.ndarray:
+    """The logarithms of an array of these sizes, checked to be positive."""
+    values = checks.array(name, values, *sizes)
+    if values.min() <= 0:
+        raise ValueError(f"{name} has {values.min():.3g}: give positive numbers, because logarithms are taken")
+    return np.log(values)
+
+
+def _in_units(values: ArrayLike, variance: ArrayLike) -> Float[np.ndarray, "bodies points"]:
+    values = checks.array("values", values, None, None)
+    if len(values) < 2:
+        raise ValueError(f"values has {len(values)} body: give at least two")
+    return values / positive_variance(variance, values.shape[1])

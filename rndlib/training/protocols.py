@@ -1,0 +1,131 @@
+"""What training needs of a network, and of an array library: the seam for other networks and other libraries."""
+
+from typing import Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from rndlib.network import MLP
+from rndlib.training.problem import Problem, Spectrum, State
+from rndlib.training.weights import Directions, Params
+
+Points = Float[np.ndarray, "n d"]
+Functions = Float[np.ndarray, "bodies heads n"]
+Residuals = Float[np.ndarray, "bodies n heads"]
+Kernels = Float[np.ndarray, "bodies heads heads n n"]
+
+Times = Float[np.ndarray, "evaluations 2"]
+Marks = Bool[np.ndarray, " bodies"]
+
+Array = TypeVar("Array")
+Change = TypeVar("Change")
+
+
+@runtime_checkable
+class TangentKernel(Protocol[Array]):
+    """The empirical tangent kernel Theta = J J' of a network at its parameters, over N points and K heads.
+
+    J is the Jacobian of the N K outputs with respect to the parameters. Where a backend works on several bodies at
+    once, arrays have a leading axis of bodies, and a method `bodies` lists the kernels of single ones.
+    """
+
+    def kernel_product(self, v: Array) -> Array:
+        """Theta v, for v (N, K)."""
+        ...
+
+    def kernel_matrix(self) -> Array:
+        """Theta over (point, head) pairs, point-major: (N K, N K)."""
+        ...
+
+    def in_float32(self) -> "TangentKernel[Array]":
+        """The same kernel for products in float32, which is enough for solves of many heads."""
+        ...
+
+
+@runtime_checkable
+class Linearised(TangentKernel[Array], Protocol[Array, Change]):
+    """A network linearised at its parameters: all that training has to know of a network, beside its values.
+
+    `MLP` has these products written out layer by layer, which is fast; `jax.linearize` gives them for any function.
+    """
+
+    def push_forward(self, change: Change) -> Array:
+        """J times a change of the parameters: (N, K)."""
+        ...
+
+    def pull_back(self, v: Array) -> Change:
+        """J' v, in the shape of the parameters, for v (N, K)."""
+        ...
+
+
+@runtime_checkable
+class Minibatches(Protocol):
+    """A block of bodies in minibatch training, as an array library holds it."""
+
+    def epoch(self, batches: np.ndarray, rates: Float[np.ndarray, " batches"]) -> None:
+        """Take one step per batch, rows of X (bodies, batches, batch), at these learning rates."""
+        ...
+
+    def params(self) -> Params:
+        """The parameters now, as copies in NumPy."""
+        ...
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """The same few functions on one array library. Arrays go in and come out as NumPy arrays, bodies first."""
+
+    def functions(self, net: MLP, params: Params, X: Points, dtype: str) -> Functions:
+        """f(X; theta) of every body and head (Eq. 1), computed in `dtype`, returned in float64."""
+        ...
+
+    def tangents(self, net: MLP, params: Params, directions: Directions, X: Points, dtype: str) -> Functions:
+        """J_theta f(X) psi with the last layer's part of psi zero (Proposition 4.1), in `dtype`.
+
+        Directions have one leading entry per body, shared by its heads, or one per body and head, body-major.
+        """
+        ...
+
+    def tangent_kernels(self, net: MLP, params: Params, X: Points) -> tuple[Kernels, Kernels]:
+        """Empirical tangent kernels `nabla f_i(x)' nabla f_j(x')` of every body: the last layer's part, and the rest.
+
+        Entry [b, i, j, p, q] is that of body b, heads i and j, points p and q. In the limit of width the parts are
+        kappa and Theta - kappa for i = j, and 0 otherwise (Proposition B.3).
+        """
+        ...
+
+    def kernel_product(self, net: MLP, params: Params, X: Points, v: Residuals) -> Residuals:
+        """Theta v of every body, with Theta its tangent kernel over points and heads."""
+        ...
+
+    def integrate(
+        self,
+        problem: Problem,
+        state: State,
+        residual: Residuals,
+        spectrum: Spectrum,
+        times: Times,
+        going: Marks,
+        single: bool,
+    ) -> State:
+        """How far evaluations of network and tangent kernel lead from a state, for bodies that are `going`.
+
+        Each evaluation has a row of two times: over how long the state follows its linear flow, 0 for not at all, and
+        how much longer the way to the next evaluation is, 0 for none. With many unknowns (not
+        `rndlib.training.flow.exponential.dense`) one of the two is 0. `residual` is that of the state. In float32 where
+        `single`, except for what is in the space of functions on the training set; other bodies stay.
+        """
+        ...
+
+    def descend(self, problem: Problem, learning_rate: float, steps: int) -> State:
+        """The state after so many steps of gradient descent."""
+        ...
+
+    def minibatches(self, problem: Problem, optimizer: str, pull: float) -> Minibatches:
+        """Minibatch training on the mean over a batch of 1/2 ||f(x) - y||^2, plus pull / 2 ||theta - theta_0||^2.
+
+        Raises
+        ------
+        ImportError: a package that this needs is not installed.
+        """
+        ...
