@@ -99,7 +99,7 @@ def test_without_jitter_there_is_nothing_to_be_pulled_back_from():
     [
         (lambda: NoiseWithoutPull(NET, 2, jitter=-1.0), "jitter = -1.0"),
         (lambda: MisbuiltTarget(NET, 0), "bodies = 0"),
-        (lambda: BayesianRND(NET).initial(X[:, :2]), "X has shape"),
+        (lambda: BayesianRND(NET).initial(X[:, :2]), "X has 2 columns"),
     ],
 )
 def test_bad_input(call, message):
