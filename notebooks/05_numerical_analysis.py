@@ -256,12 +256,7 @@ fig2a = figures.scatter_by_width(widths, first["ensemble"], first["rnd"], "(a) R
 figures.save(fig2a, "fig2a")
 
 # %% tags=["figure"]
-fig2b = figures.scatter_by_width(
-    widths,
-    first["bayesian ensemble"],
-    first["bayesian rnd"],
-    "(b) Bayesian RND error on Bayesian ensemble variance",
-)
+fig2b = figures.scatter_by_width(widths, first["bayesian ensemble"], first["bayesian rnd"], "(b) Both Bayesian")
 figures.save(fig2b, "fig2b")
 
 # %% [markdown]
