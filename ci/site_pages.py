@@ -14,7 +14,7 @@ from rndlib.evidence.ledger import Ledger, Verdict, rounded
 from rndlib.evidence.tables import aligned
 from rndlib.running import costs, notebooks
 
-MODULES = ("theory.kernels", "theory.laws", "datasets", "training.initial", "theory.crowding", "theory.mismatch")
+MODULES = ("theory.kernels", "theory.laws", "datasets", "training.initial", "theory.crowding", "theory.mismatch", "jax")
 """The modules whose public functions and classes are documented, beside `rndlib` and `rndlib.torch` themselves."""
 
 

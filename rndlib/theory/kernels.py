@@ -32,8 +32,10 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
+from rndlib.any_network import AnyNetwork
 from rndlib.cores import parallel
 from rndlib.network import MLP
+from rndlib.theory.empirical import parts
 from rndlib.theory.expectations import AT_ONCE, expectations
 from rndlib.theory.interpolants import interpolant
 from rndlib.theory.interpolation import Series
@@ -113,6 +115,52 @@ def diagonal(net: MLP, X: ArrayLike) -> Kernel:
     """
     X = checks.points("X", X, net.in_dim)
     return Kernel(*_diagonal(net, variances(net, "X", X)))
+
+
+def empirical(
+    net: AnyNetwork,
+    X: ArrayLike,
+    X_test: ArrayLike | None = None,
+    *,
+    draws: int = 16,
+    seed: int = 0,
+    memory: int = 2**28,
+) -> Kernel:
+    """Kernels of a network that the user wrote: `(N, T)` between X and X_test, or `(N, N)` of X with itself.
+
+    `ntk` is the mean over draws of the initial weights of J S^2 J', the tangent kernel that training goes by
+    (`rndlib.any_network`). `nngp` is the head's part of it, which has the mean of f(x) f(x') at initialisation, and
+    `body` the rest. Calls with the same `draws` and `seed` average over the same networks.
+
+    Parameters
+    ----------
+    net : a `rndlib.torch.Module` or a `rndlib.jax.Function`.
+    X, X_test : points (N, *shape) and (T, *shape).
+    draws : networks to average over, >= 1.
+    seed : of their initial weights, >= 0.
+    memory : bytes for derivatives, which are taken for as many points at once as it holds; the N x P Jacobian of P
+        weights is never stored.
+
+    Raises
+    ------
+    ValueError
+        An argument is malformed; the network is not one that the theorems hold for; or `memory` does not hold the
+        derivatives of two points.
+
+    Examples
+    --------
+    >>> import jax, numpy as np
+    >>> from rndlib import kernels
+    >>> from rndlib.jax import Function
+    >>> def init(key, outputs):
+    ...     first, last = jax.random.split(key)
+    ...     return [jax.random.normal(first, (3, 64)) / 3**0.5, jax.random.normal(last, (64, outputs)) / 8]
+    >>> net = Function(init, lambda params, x: jax.nn.silu(x @ params[0]) @ params[1])
+    >>> kernels.empirical(net, np.eye(3)).ntk.shape
+    (3, 3)
+    """
+    head, body = parts(net, X, X_test, draws, seed, memory)
+    return Kernel(head, head + body, body)
 
 
 def variances(net: MLP, name: str, X: Points) -> Layers:

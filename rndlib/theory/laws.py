@@ -4,8 +4,13 @@ kappa is the NNGP kernel and Theta the NTK (`rndlib.kernels`); X are the N train
 Training is gradient flow on `1/2 ||f(X) - y||^2` for `time`, or with `learning_rate` gradient descent on it for
 `time / learning_rate` steps. It enters by the gain `G = A^-1 (I - E) Theta_Xx` of `rndlib.theory.dynamics`, with
 A = Theta_XX + noise_std^2 I.
+
+In place of an `MLP`, every law takes the kernels of any other network: a function `net(X1, X2)` whose result has `nngp`
+and `ntk`, each (N1, N2), for points (N, *shape). `partial(kernels.empirical, net)` is one, and so is neural-tangents'
+`kernel_fn` with `get=("nngp", "ntk")`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -19,12 +24,16 @@ from rndlib import checks
 from rndlib.network import MLP
 from rndlib.theory import kernels
 from rndlib.theory.dynamics import gain
+from rndlib.theory.empirical import points as any_points
 
 # A variance is a difference of kernels: where it vanishes, its rounding error decides the sign. This multiple of the
 # variance before training is the accuracy of the kernels (relu's near repeated points is the largest error).
 _ROUNDING = 1e-7
 
 Across = Float[np.ndarray, "n T"]
+Network = MLP | Callable[[Any, Any], Any]
+
+_ROWS = 64  # of a block on the diagonal of a kernel that is given as a function
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,7 @@ class Gaussian:
 
 
 def ensemble(
-    net: MLP,
+    net: Network,
     X: ArrayLike,
     y: ArrayLike,
     X_test: ArrayLike,
@@ -78,7 +87,7 @@ def ensemble(
 
 
 def rnd_error(
-    net: MLP,
+    net: Network,
     X: ArrayLike,
     X_test: ArrayLike,
     time: float = inf,
@@ -99,7 +108,7 @@ def rnd_error(
 
 
 def posterior(
-    net: MLP, X: ArrayLike, y: ArrayLike, X_test: ArrayLike, noise_std: float = 0.0, full_cov: bool = False
+    net: Network, X: ArrayLike, y: ArrayLike, X_test: ArrayLike, noise_std: float = 0.0, full_cov: bool = False
 ) -> Gaussian:
     """Posterior of `f ~ GP(0, Theta)` at `X_test`, given `y = f(X)` plus noise of standard deviation `noise_std`.
 
@@ -117,7 +126,7 @@ def posterior(
 
 
 def bayesian_rnd_error(
-    net: MLP,
+    net: Network,
     X: ArrayLike,
     X_test: ArrayLike,
     time: float = inf,
@@ -167,7 +176,7 @@ def mean_square(variance: ArrayLike, dof: int) -> Any:
 
 
 def _standard(
-    net: MLP,
+    net: Network,
     X: ArrayLike,
     y: ArrayLike | None,
     X_test: ArrayLike,
@@ -177,14 +186,14 @@ def _standard(
     priors: int,
 ) -> Gaussian:
     X, y, X_test, time = _inputs(net, X, y, X_test, time, learning_rate, 0.0)
-    train, across = kernels.kernel(net, X), kernels.kernel(net, X, X_test)
+    train, across = _kernel(net, X, X), _kernel(net, X, X_test)
     G = gain(train.ntk, across.ntk, time, learning_rate)
-    prior = kernels.kernel(net, X_test) if full_cov else kernels.diagonal(net, X_test)
+    prior = _kernel(net, X_test, X_test) if full_cov else _diagonal(net, X_test)
     return _gaussian(G.T @ y, priors * prior.nngp, G, priors * (train.nngp @ G - 2 * across.nngp))
 
 
 def _bayesian(
-    net: MLP,
+    net: Network,
     X: ArrayLike,
     y: ArrayLike | None,
     X_test: ArrayLike,
@@ -194,29 +203,56 @@ def _bayesian(
     learning_rate: float | None,
 ) -> Gaussian:
     X, y, X_test, time = _inputs(net, X, y, X_test, time, learning_rate, noise_std)
-    A, C = kernels.kernel(net, X).ntk, kernels.kernel(net, X, X_test).ntk
+    A, C = _kernel(net, X, X).ntk, _kernel(net, X, X_test).ntk
     A.flat[:: len(A) + 1] += noise_std * noise_std
     # The error on X starts with covariance A, so that training subtracts from Theta_xx the product of Theta_xX A^-1,
     # 2 (I - E) - (I - E)^2 = I - E^2 and Theta_Xx.
     G = gain(A, C, time, learning_rate, power=2)
-    prior = kernels.kernel(net, X_test) if full_cov else kernels.diagonal(net, X_test)
+    prior = _kernel(net, X_test, X_test) if full_cov else _diagonal(net, X_test)
     return _gaussian(G.T @ y, prior.ntk, G, -C)
 
 
+def _kernel(net: Network, X1: np.ndarray, X2: np.ndarray) -> kernels.Kernel:
+    """The kernels between X1 and X2, which are the same array where they are those of X1 with itself."""
+    if isinstance(net, MLP):
+        return kernels.kernel(net, X1, None if X2 is X1 else X2)
+    found, shape = net(X1, X2), (len(X1), len(X2))
+    if not (hasattr(found, "nngp") and hasattr(found, "ntk")):
+        raise ValueError(f"net(X1, X2) returns {type(found).__name__}: return an object that has nngp and ntk")
+    # Copies: the caller's own arrays are not changed, and an array of JAX is read-only in NumPy.
+    nngp, ntk = (checks.array(f"net(X1, X2).{name}", getattr(found, name), *shape).copy() for name in ("nngp", "ntk"))
+    return kernels.Kernel(nngp, ntk, ntk - nngp)
+
+
+def _diagonal(net: Network, X: np.ndarray) -> kernels.Kernel:
+    if isinstance(net, MLP):
+        return kernels.diagonal(net, X)
+    blocks = [_kernel(net, block, block) for block in (X[i : i + _ROWS] for i in range(0, len(X), _ROWS))]
+    parts = [[part.diagonal() for part in (block.nngp, block.ntk, block.body)] for block in blocks]
+    return kernels.Kernel(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
 def _inputs(
-    net: MLP,
+    net: Network,
     X: ArrayLike,
     y: ArrayLike | None,
     X_test: ArrayLike,
     time: float,
     learning_rate: float | None,
     noise_std: float,
-) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"], Float[np.ndarray, "T d"], float]:
+) -> tuple[Float[np.ndarray, "n *shape"], Float[np.ndarray, " n"], Float[np.ndarray, "T *shape"], float]:
     """The arrays and the time, all arguments checked; labels of 0 for None."""
-    points, tests = checks.points("X", X, net.in_dim), checks.points("X_test", X_test, net.in_dim)
+    if isinstance(net, MLP):
+        points, tests = checks.points("X", X, net.in_dim), checks.points("X_test", X_test, net.in_dim)
+        kernels.variances(net, "X", points)  # `kernel` makes the same check, but by its own names for the two
+        kernels.variances(net, "X_test", tests)
+    elif callable(net):
+        points, tests = any_points("X", X), any_points("X_test", X_test)
+        if tests.shape[1:] != points.shape[1:]:
+            raise ValueError(f"X_test has points of shape {tests.shape[1:]}: give that of X, {points.shape[1:]}")
+    else:
+        raise ValueError(f"net = {net!r}: give an rndlib.MLP, or a function net(X1, X2) that returns nngp and ntk")
     labels = np.zeros(len(points)) if y is None else checks.labels("y", y, len(points))
-    kernels.variances(net, "X", points)  # `kernel` makes the same check, but by its own names for the two
-    kernels.variances(net, "X_test", tests)
     noise_std = checks.non_negative("noise_std", noise_std)
     if noise_std * noise_std == inf:
         raise ValueError(f"noise_std = {noise_std!r}: its square is beyond float64; give a smaller one")

@@ -14,7 +14,8 @@ from rndlib.torch.bonus import RNDBonus as RNDBonus
 from rndlib.torch.distillation import ModuleBonus as ModuleBonus
 from rndlib.torch.meaning import Meaning as Meaning
 from rndlib.torch.meaning import explain as explain
+from rndlib.torch.module import Module as Module
 from rndlib.torch.network import NTKMLP as NTKMLP
 from rndlib.torch.normalise import RunningNormaliser as RunningNormaliser
 
-__all__ = ["RNDBonus", "ModuleBonus", "explain", "Meaning", "MismatchWarning", "NTKMLP", "RunningNormaliser"]
+__all__ = ["RNDBonus", "ModuleBonus", "explain", "Meaning", "MismatchWarning", "Module", "NTKMLP", "RunningNormaliser"]

@@ -1,0 +1,96 @@
+"""Tangent kernels of a network that the user wrote, averaged over draws of its initial weights."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from rndlib import checks
+from rndlib.any_network import AnyNetwork, Tensor, Weights
+
+Points = Float[np.ndarray, "n *shape"]
+Matrix = Float[np.ndarray, "n1 n2"]
+
+
+def parts(
+    net: AnyNetwork, X: ArrayLike, X_test: ArrayLike | None, draws: int, seed: int, memory: int
+) -> tuple[Matrix, Matrix]:
+    """The head's part of the mean tangent kernel, and the rest: `rndlib.kernels.empirical` describes both.
+
+    Derivatives are taken for as many points at once as `memory` holds, so the N x P Jacobian is never stored.
+    """
+    if not isinstance(net, AnyNetwork):
+        raise ValueError(
+            f"net = {net!r}: give a rndlib.torch.Module or a rndlib.jax.Function; an MLP has kernels.kernel"
+        )
+    X = points("X", X)
+    other = X if X_test is None else points("X_test", X_test)
+    if other.shape[1:] != X.shape[1:]:
+        raise ValueError(f"X_test has points of shape {other.shape[1:]}: give that of X, {X.shape[1:]}")
+    net.examine(X)
+    tensors = net.tensors(1)
+    size = 8 * sum(array.size for array in net.initial(1, 0).values())
+    rows = checks.whole("memory", memory, at_least=1) // (2 * size)
+    if not rows:
+        raise ValueError(f"memory = {memory}: give at least {2 * size} bytes, the derivatives of two points")
+    head, body = np.zeros((len(X), len(other))), np.zeros((len(X), len(other)))
+    count = checks.whole("draws", draws, at_least=1)
+    for draw in range(count):
+        weights = net.initial(
+            1,
+            int(np.random.SeedSequence(checks.whole("seed", seed, at_least=0), spawn_key=(draw,)).generate_state(1)[0]),
+        )
+        for i, j, in_head, in_body in _blocks(net, weights, tensors, X, None if X_test is None else other, rows):
+            head[i, j] += in_head / count
+            body[i, j] += in_body / count
+            if X_test is None and i != j:
+                head[j, i] += in_head.T / count
+                body[j, i] += in_body.T / count
+    return head, body
+
+
+def points(name: str, X: ArrayLike) -> Points:
+    """Points (N, *shape) as finite numbers in float64, N >= 1.
+
+    Raises
+    ------
+    ValueError
+        They are not; or they are integers, which a network of real weights reads as numbers of their own size.
+    """
+    array = np.asarray(X)
+    if array.dtype.kind in "iub":
+        raise ValueError(
+            f"{name} has the type {array.dtype}: give real numbers of about 1, such as {name} / 255 for pixels"
+        )
+    return checks.array(name, X, *[None] * max(2, array.ndim))
+
+
+def _blocks(
+    net: AnyNetwork,
+    weights: Weights,
+    tensors: dict[str, Tensor],
+    X: Points,
+    other: Float[np.ndarray, "m *shape"] | None,
+    rows: int,
+) -> Iterator[tuple[slice, slice, Matrix, Matrix]]:
+    """Blocks of one network's tangent kernel: rows, columns, the head's part, the rest. Of X alone, the upper half."""
+    for i in _slices(len(X), rows):
+        left = net.jacobian(weights, X[i])
+        for j in _slices(len(X if other is None else other), rows):
+            if other is not None or j.start > i.start:
+                right = net.jacobian(weights, (X if other is None else other)[j])
+            elif i == j:
+                right = left
+            else:
+                continue
+            both = np.zeros((2, len(X[i]), len(next(iter(right.values())))))
+            for name, tensor in tensors.items():
+                if tensor.scale:
+                    a, b = (of[name].reshape(len(of[name]), -1) for of in (left, right))
+                    both[int(tensor.outputs_axis is None)] += tensor.scale**2 * (a @ b.T)
+            yield i, j, both[0], both[1]
+
+
+def _slices(n: int, rows: int) -> list[slice]:
+    return [slice(start, min(n, start + rows)) for start in range(0, n, rows)]

@@ -1,0 +1,242 @@
+"""Networks that the user wrote: their scales, the prior of Bayesian RND, their tangent kernels, and what is refused."""
+
+from math import sqrt
+
+import equinox as eqx
+import jax
+import jaxtyping
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from rndlib import MLP, kernels
+from rndlib.any_network import AnyNetwork, Weights
+from rndlib.jax import Function
+from rndlib.torch import Module
+
+pytestmark = pytest.mark.torch
+
+X = np.random.default_rng(0).normal(size=(5, 3))
+IMAGES = np.random.default_rng(1).normal(size=(4, 1, 6, 6))
+
+
+@pytest.fixture
+def as_a_user():
+    """Without the tests' own check of annotations, which would speak up first."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+class Affine(nn.Module):
+    """One layer of Eq. 1, with sigma_w = 1.5 and sigma_b = 0.1."""
+
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(outputs, inputs))
+        self.b = nn.Parameter(torch.randn(outputs))
+
+    def forward(self, x):
+        return 1.5 / sqrt(x.shape[1]) * x @ self.w.T + 0.1 * self.b
+
+
+def paper(width: int) -> Module:
+    """The `MLP` of this width as a module of the user's own."""
+    return Module(lambda outputs: nn.Sequential(Affine(3, width), nn.SiLU(), Affine(width, outputs)), scales=1.0)
+
+
+def kaiming(outputs: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(3, 16), nn.SiLU(), nn.Linear(16, 16), nn.SiLU(), nn.Linear(16, outputs))
+
+
+def convolutional(outputs: int) -> nn.Module:
+    body = nn.Conv2d(1, 8, 3), nn.GroupNorm(2, 8), nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    return nn.Sequential(*body, nn.Linear(8, outputs))
+
+
+def linear_init(key, outputs):
+    first, last = jax.random.split(key)
+    return {"w": jax.random.normal(first, (3, 8)), "v": jax.random.normal(last, (8, outputs))}
+
+
+def linear_apply(params, x):
+    return jax.nn.silu(x @ params["w"]) @ params["v"]
+
+
+def flat(net: AnyNetwork, weights: Weights, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The scaled Jacobian of the first output, (N, weights): that of the head, and the rest."""
+    parts: tuple[list[np.ndarray], list[np.ndarray]] = [], []
+    for name, derivative in net.jacobian(weights, points).items():
+        tensor = net.tensors(1)[name]
+        parts[tensor.outputs_axis is None].append(tensor.scale * derivative.reshape(len(points), -1))
+    head, body = (np.concatenate(part, axis=1) for part in parts)
+    return head, body
+
+
+def test_measured_scales_are_those_of_the_initialisation():
+    # Kaiming-uniform with PyTorch's factor is U(-1, 1) / sqrt(fan-in), of variance 1 / (3 fan-in).
+    for name, tensor in Module(kaiming).tensors(1).items():
+        fan_in = 3 if name.startswith("0") else 16
+        # 4096 numbers or 256 draws: the standard error is 3 % at most, of a single bias.
+        assert tensor.scale == pytest.approx(1 / sqrt(3 * fan_in), rel=0.12)
+        assert tensor.outputs_axis == (0 if name.startswith("4") else None)
+
+
+def test_what_starts_the_same_in_every_draw_has_no_prior():
+    tensors = Module(convolutional).tensors(1)
+    assert tensors["1.weight"].scale == tensors["1.bias"].scale == 0
+    assert min(tensors[name].scale for name in ("0.weight", "5.weight")) > 0
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["scaled", "plain"])
+def test_with_psi_of_the_initial_law_the_error_prior_is_the_tangent_kernel(plain):
+    """At any width, here 16: E[(u - J psi)^2] = E[J S^2 J']. For gradient flow on the weights themselves it fails."""
+    net, draws = Module(kaiming), 400
+    difference = np.empty(draws)
+    for i in range(draws):
+        weights, psi = net.initial(1, 2 * i), net.initial(1, 2 * i + 1)
+        error, prior = net.functions(weights, X)[:, 0], 0.0
+        for name, derivative in net.jacobian(weights, X).items():
+            tensor, rows = net.tensors(1)[name], derivative.reshape(len(X), -1)
+            if tensor.outputs_axis is None:
+                error = error - rows @ psi[name].ravel()
+            prior += (1.0 if plain else tensor.scale**2) * np.sum(rows**2)
+        difference[i] = np.sum(error**2) - prior
+    deviates = abs(difference.mean()) / (difference.std(ddof=1) / sqrt(draws))
+    assert deviates > 100 if plain else deviates < 3.5
+
+
+def test_kernels_of_the_paper_s_network_tend_to_the_exact_ones():
+    exact = kernels.kernel(MLP(3), X)
+    errors = []
+    for width in (32, 512):
+        mean = kernels.empirical(paper(width), X, draws=8)
+        assert np.array_equal(mean.nngp + mean.body, mean.ntk)
+        assert np.array_equal(mean.ntk, mean.ntk.T)
+        errors += [np.linalg.norm(mean.ntk - exact.ntk) / np.linalg.norm(exact.ntk)]
+    # One over the square root of width and draws: a factor of 4, within a factor of 2; in size, of order one over it.
+    assert errors[1] < errors[0] / 2
+    assert errors[1] < 2 / sqrt(8 * 512)
+
+
+def test_a_kernel_is_the_product_of_jacobians_whatever_the_blocks(monkeypatch):
+    net = Module(convolutional)
+    size = 8 * sum(array.size for array in net.initial(1, 0).values())
+    taken = []
+    jacobian = net.jacobian
+
+    def counted(weights: Weights, points: np.ndarray) -> Weights:
+        taken.append(len(points))
+        return jacobian(weights, points)
+
+    monkeypatch.setattr(net, "jacobian", counted)
+    among = kernels.empirical(net, IMAGES, draws=2, memory=4 * size)
+    across = kernels.empirical(net, IMAGES[:3], IMAGES, draws=2, memory=4 * size)
+    assert max(taken) == 2
+    monkeypatch.undo()
+    whole = kernels.empirical(net, IMAGES, draws=2)
+    assert np.allclose(among.ntk, whole.ntk, rtol=1e-12)
+    assert np.allclose(across.ntk, whole.ntk[:3], rtol=1e-12)
+    assert np.allclose(across.nngp, whole.nngp[:3], rtol=1e-12)
+    alone = kernels.empirical(net, IMAGES, draws=1)
+    seeds = [int(np.random.SeedSequence(0, spawn_key=(0,)).generate_state(1)[0])]
+    head, body = flat(net, net.initial(1, seeds[0]), IMAGES)
+    assert np.allclose(alone.nngp, head @ head.T, rtol=1e-12)
+    assert np.allclose(alone.body, body @ body.T, rtol=1e-12)
+
+
+def test_a_module_and_a_function_with_the_same_weights_agree():
+    module = Module(lambda outputs: nn.Sequential(Affine(3, 8), nn.SiLU(), Affine(8, outputs)), scales=1.0)
+
+    def init(key, outputs):
+        one, two, three, four = jax.random.split(key, 4)
+        normal = jax.random.normal
+        first = {"w": normal(one, (8, 3)), "b": normal(two, (8,))}
+        return {"0": first, "2": {"w": normal(three, (outputs, 8)), "b": normal(four, (outputs,))}}
+
+    def apply(params, x):
+        for layer in ("0", "2"):
+            w, b = params[layer]["w"], params[layer]["b"]
+            x = 1.5 / sqrt(x.shape[1]) * x @ w.T + 0.1 * b
+            x = jax.nn.silu(x) if layer == "0" else x
+        return x
+
+    function = Function(init, apply, scales=1.0)
+    ours = module.initial(3, 0)
+    theirs = {"['{}']['{}']".format(*name.split(".")): array for name, array in ours.items()}
+    assert np.allclose(module.functions(ours, X), function.functions(theirs, X), rtol=1e-12)
+    derivatives = function.jacobian(theirs, X)
+    for name, derivative in module.jacobian(ours, X).items():
+        assert np.allclose(derivative, derivatives["['{}']['{}']".format(*name.split("."))], rtol=1e-10, atol=1e-14)
+
+
+def test_an_equinox_module_is_a_function():
+    def init(key, outputs):
+        return eqx.nn.MLP(3, outputs, 16, 1, key=key)
+
+    net = Function(init, lambda model, x: jax.vmap(model)(x))
+    heads = [name for name, tensor in net.tensors(1).items() if tensor.outputs_axis is not None]
+    assert heads == [".layers[1].weight", ".layers[1].bias"]
+    assert np.linalg.eigvalsh(kernels.empirical(net, X, draws=2).ntk).min() > 0
+
+
+MODULES = {
+    "training mode, whose outputs depend": lambda k: nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, k)),
+    "training mode, whose outputs are random": lambda k: nn.Sequential(nn.Linear(3, 4), nn.Dropout(), nn.Linear(4, k)),
+    "ignores outputs": lambda k: nn.Linear(3, 1),
+    "lazy layers": lambda k: nn.Sequential(nn.LazyLinear(4), nn.Linear(4, k)),
+    "not affine in the head": lambda k: nn.Sequential(nn.Linear(3, k), nn.Tanh()),
+    "let no tensor but those of the last layer": lambda k: nn.Sequential(nn.Linear(3, k), nn.Linear(k, k)),
+    "no parameters": lambda k: nn.Tanh(),
+    "return an nn.Module": lambda k: k,
+    "maps .* return": lambda k: nn.Sequential(nn.Linear(3, k), nn.Unflatten(1, (k, 1))),
+}
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize("message", MODULES)
+def test_modules_that_cannot_work_are_refused(message):
+    with pytest.raises(ValueError, match=message):
+        kernels.empirical(Module(MODULES[message]), X)
+
+
+FUNCTIONS = {
+    "depend on the other rows": lambda params, x: linear_apply(params, x - x.mean(0)),
+    "not affine in the head": lambda params, x: jax.numpy.tanh(linear_apply(params, x)),
+    "share weights of the head": lambda params, x: (
+        linear_apply(params, x) + linear_apply(params, x).sum(1, keepdims=True)
+    ),
+    "NaN or infinity": lambda params, x: linear_apply(params, x) / 0.0,
+    "maps .* return": lambda params, x: linear_apply(params, x)[:, 0],
+    "one array": lambda params, x: [linear_apply(params, x)],
+}
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize("message", FUNCTIONS)
+def test_functions_that_cannot_work_are_refused(message):
+    with pytest.raises(ValueError, match=message):
+        kernels.empirical(Function(linear_init, FUNCTIONS[message]), X)
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"X": np.full((2, 3), np.nan)}, "X has a NaN or infinity"),
+        ({"X": np.ones((2, 3), np.uint8)}, "X has the type uint8: give real numbers"),
+        ({"X": X, "X_test": np.ones((2, 4))}, "X_test has points of shape"),
+        ({"X": X, "memory": 8}, "memory = 8: give at least"),
+        ({"X": X, "draws": 0}, "draws = 0"),
+        ({"X": X, "net": MLP(3)}, "net = MLP.*kernels.kernel"),
+    ],
+)
+def test_bad_input_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        kernels.empirical(**{"net": Function(linear_init, linear_apply), **arguments})
+
+
+def test_scales_by_name_must_name_every_tensor():
+    with pytest.raises(ValueError, match="scales names w: give one for each of"):
+        Function(linear_init, linear_apply, scales={"w": 1.0}).tensors(1)
