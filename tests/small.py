@@ -2,22 +2,30 @@
 
 import json
 import os
+import pty
 import shutil
+import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
+from contextlib import chdir, nullcontext, redirect_stderr, redirect_stdout, suppress
 from dataclasses import asdict
+from io import StringIO
 from pathlib import Path
+from unittest import mock
 
 import psutil
 import pytest
+import without_kernels
 
 from rndlib.evidence import ledger
 from rndlib.evidence.claims import Claim
 from rndlib.running import checksums, provenance, runs
 from rndlib.running.batch import grid
 from rndlib.running.batch.cell import Cell
+from rndlib.running.cli import main
 
 NAME = "01_judge"
 PARAMETERS = """\
@@ -25,7 +33,7 @@ width: int = 64  # units; the claim is that they are at most 100
 rate: float = 1e-3  # step size
 seed: int = 0  # of the numbers
 pause: float = 0.0  # seconds between start and end
-mode: str = ""  # how to fail: raise, die, hang, careless, fill
+mode: str = ""  # how to fail: raise, die, hang, fill
 """
 # Keeps a record of what was begun and ended, outside of its results.
 JUDGE = """\
@@ -45,11 +53,6 @@ if mode == "hang":
     child = subprocess.Popen(["sleep", "600"])
     Path({log!r}).with_name("child").write_text(str(child.pid))
     time.sleep(600)
-if mode == "careless":
-    try:
-        time.sleep(600)
-    except OSError:
-        pass
 if mode == "fill":
     from rndlib import output
     output.write(folder / "large.bin", bytes(3_000_000))  # Leaves the disk as it was, where there is too little room.
@@ -123,15 +126,13 @@ can_have_a_network = pytest.mark.skipif(
 
 def command(kernels: bool) -> list[str]:
     """The command line, with kernels or without."""
-    return (
-        [sys.executable, "-m", "rndlib"]
-        if kernels
-        else [sys.executable, str(Path(__file__).with_name("without_kernels.py"))]
-    )
+    if kernels:
+        return [sys.executable, "-m", "rndlib"]
+    return [sys.executable, str(Path(__file__).with_name("without_kernels.py"))]
 
 
 def start(place: Path, *arguments: str, kernels: bool = False) -> subprocess.Popen[str]:
-    """The command line in a project, on its own."""
+    """The command line in a project, in a process of its own."""
     environment = {name: value for name, value in os.environ.items() if name != "RNDLIB_OUTPUT"}
     return subprocess.Popen(
         [*command(kernels), *arguments],
@@ -143,11 +144,37 @@ def start(place: Path, *arguments: str, kernels: bool = False) -> subprocess.Pop
     )
 
 
+def on_a_terminal(place: Path, command: list[str]) -> tuple[int, str, str]:
+    """A command in a project: its exit code, what it prints on stdout, and what a terminal shows of stderr."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 100))  # One without columns shows no progress.
+    process = subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=theirs, text=True)
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # Linux reports the end of a terminal so.
+        while piece := os.read(ours, 4096):
+            shown += piece
+    os.close(ours)
+    out, _ = process.communicate(timeout=60)
+    return process.returncode, out, shown.decode()
+
+
 def call(place: Path, *arguments: str, kernels: bool = False) -> tuple[int, str, str]:
-    """Its exit code, and what it says on stdout and stderr."""
-    process = start(place, *arguments, kernels=kernels)
-    out, err = process.communicate(timeout=300)
-    return process.returncode, out, err
+    """The command line in a project, in this process: its exit code, and what it prints on stdout and stderr."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
+    try:
+        with (
+            mock.patch.dict(os.environ),
+            nullcontext() if kernels else without_kernels.installed(),
+            chdir(place),
+            redirect_stdout(StringIO()) as out,
+            redirect_stderr(StringIO()) as err,
+        ):
+            code = main(arguments)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    return code, out.getvalue(), err.getvalue()
 
 
 def content(result: Path) -> dict[str, object]:

@@ -3,7 +3,6 @@
 import html
 import json
 import re
-from dataclasses import replace
 from urllib.parse import unquote
 
 import numpy as np
@@ -15,8 +14,6 @@ from matplotlib.patches import Rectangle
 from rndlib.figures.grids import Shares, verdicts_over
 from rndlib.running.batch import batch, grid, heatmaps, report
 from rndlib.running.batch.cell import Outcome, outcome
-from rndlib.running.failures import Failure
-from rndlib.running.runs import Result
 
 pytestmark = pytest.mark.tools
 
@@ -42,12 +39,6 @@ def outcomes(place):
     return [outcome(cell, place / "out") for cell in grid.read(place / "a grid.yaml")]
 
 
-def written(place, outcomes):
-    """The page on them, and their records."""
-    rows = report.rows(outcomes, place / "out")
-    return report.write("a title", outcomes, rows, place / "out").read_text(encoding="utf-8"), rows
-
-
 def test_all_links_lead_somewhere_after_the_folder_has_moved(place):
     page, records = made(place, product={"width": [1, 2]}, seeds=2)
     moved = place / "else where"
@@ -65,7 +56,7 @@ def test_all_links_lead_somewhere_after_the_folder_has_moved(place):
     assert str(place) not in page
 
 
-def test_the_page_shows_verdicts_failures_and_machines(place, monkeypatch):
+def test_the_page_shows_verdicts_failures_and_machines(place):
     page, records = made(place, lambda cell: 0.01 * cell.values["width"], product={"width": [99, 101]})
     assert "1 of 2 cells ran with every verdict as claimed" in page
     assert page.count('<span class="wrong">fails</span>') == 1
@@ -74,41 +65,13 @@ def test_the_page_shows_verdicts_failures_and_machines(place, monkeypatch):
     assert "python 3" in page
     assert page.count("data:image/png") == 1
     first, second = outcomes(place)
-    failure = Failure("kernel died", "<b>its kernel\ndied</b> & gone")
-    page, rows = written(place, [first, Outcome(second.cell, failure)])
-    assert "kernel died" in page
-    assert "&lt;b&gt;its kernel\ndied&lt;/b&gt; &amp; gone" in page
+    failed = Outcome(second.cell, None, "a first line\nrndlib: <b>its kernel died</b> & gone")
+    page = report.write("a title", [first, failed], place / "out").read_text(encoding="utf-8")
+    assert "<h1>a title</h1>" in page
+    assert page.count("no result") == 2  # in the table, and where it says what is wrong
+    assert "<pre>a first line\nrndlib: &lt;b&gt;its kernel died&lt;/b&gt; &amp; gone</pre>" in page
     assert "<b>" not in page
-    assert [row["status"] for row in rows] == ["PASS", "kernel died"]
-    assert "died</b> & gone" in report.table(rows)
-
-
-def run_so(outcome, **fields):
-    """The outcome of another run."""
-    assert isinstance(outcome.found, Result)
-    return replace(outcome, found=replace(outcome.found, run=replace(outcome.found.run, **fields)))
-
-
-def test_the_page_sums_up_what_each_machine_did(place):
-    made(place, product={"width": [1, 2]}, seeds=2)
-    first, *others = outcomes(place)
-    machines = [{"host": f"node{i}", "cpu": "c", "cores": 1, "memory_gib": 2.0, "gpu": []} for i in (1, 2)]
-    commit = {"commit": "abcdef0123456789", "changed": True}
-    ran = [
-        run_so(others[0], hardware=machines[0], seconds=20.0, peak_memory=2**20, checkout=commit),
-        run_so(others[1], hardware=machines[1], seconds=20.0, peak_memory=2**21),
-        run_so(others[2], hardware=machines[1], seconds=20.0, peak_memory=2**22),
-    ]
-    failed = Failure("failed", "a message", "2026", 5.0, {"python": "3"}, None, machines[1])
-    outcomes_ = [*ran, Outcome(first.cell, failed), Outcome(first.cell, Failure("killed", "gone"))]
-    page, rows = written(place, outcomes_)
-    one, two = report._machines(rows)
-    assert [row["made"] for row in rows] == [1, 2, 2, 2, None]
-    assert (one["cells"], one["seconds"], one["peak_memory"]) == (1, 20, 2**20)
-    assert (two["cells"], two["seconds"], two["peak_memory"]) == (3, 45, 2**22)
-    assert "abcdef012345, with changes" in page
-    assert page.count("<td>node") == 2
-    assert page.count("python 3") == 2
+    assert "rndlib: <b>its kernel died</b> & gone" in report.table([first, failed])
 
 
 def test_a_heat_map_has_the_share_of_verdicts_and_the_median_over_seeds(place):
@@ -119,25 +82,25 @@ def test_a_heat_map_has_the_share_of_verdicts_and_the_median_over_seeds(place):
         product={"width": [2, 1]},
         seeds=3,
     )
-    found = outcomes(place)
-    shares = heatmaps._shares(found, "width", None, "Z1")
+    cells = outcomes(place)
+    shares = heatmaps._shares(cells, "width", None, "Z1")
     np.testing.assert_allclose(shares.share, [[2 / 3, 0]])  # In the order of the numbers.
     np.testing.assert_allclose(shares.value, [[0.7, 1.5]])
-    ((title, _),) = heatmaps.figures(found)
+    ((title, _),) = heatmaps.figures(cells)
     assert title == "width"
 
 
 def test_every_pair_of_varied_parameters_has_a_heat_map_and_a_gap_where_nothing_ran(place):
     made(place, list=[{"width": 1, "rate": 1}, {"width": 2, "rate": 2}, {"width": 2, "rate": 1, "mode": "raise"}])
-    found = outcomes(place)
-    assert [title for title, _ in heatmaps.figures(found)] == [
+    cells = outcomes(place)
+    assert [title for title, _ in heatmaps.figures(cells)] == [
         "rate against width",
         "mode against width",
         "mode against rate",
     ]
-    shares = heatmaps._shares(found, "width", "rate", "Z1")
+    shares = heatmaps._shares(cells, "width", "rate", "Z1")
     np.testing.assert_array_equal(shares.share, [[1, 1], [np.nan, 1]])
-    assert list(heatmaps.figures(found[:1])) == []
+    assert list(heatmaps.figures(cells[:1])) == []
 
 
 def test_heat_maps_read_in_grey():

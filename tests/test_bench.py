@@ -13,6 +13,7 @@ from benchmarks import timing
 from benchmarks.section import Asked, Section
 
 from rndlib import MLP, DeepEnsemble, GradientDescent, GradientFlow, datasets
+from rndlib.evidence.estimate import Estimate
 from rndlib.running import costs, runs
 from rndlib.training import backends
 from rndlib.training.weights import Role, draw
@@ -65,7 +66,7 @@ def place(tmp_path, monkeypatch):
     """A temporary folder, into which the bench writes sections of two cases."""
 
     def case(name):
-        return lambda: [{"case": name, "seconds": costs.Spread(1.0, 0.5, 2.0)}]
+        return lambda: [{"case": name, "seconds": Estimate(1.0, 0.5, 2.0)}]
 
     (tmp_path / "notebooks").mkdir()
     monkeypatch.setattr(bench, "ROOT", tmp_path)
@@ -115,7 +116,7 @@ def test_rows_with_other_columns_share_a_table():
 
 
 def test_numbers_are_shown_to_three_digits():
-    cells = [costs.Spread(0.01234, 0.012, 0.0131), [1.0, 0.5, 2.0], 1234.5, 0.0, 1e-9, 12, "x", None]
+    cells = [Estimate(0.01234, 0.012, 0.0131), [1.0, 0.5, 2.0], 1234.5, 0.0, 1e-9, 12, "x", None]
     assert [costs.shown(cell) for cell in cells] == [
         "0.0123 (0.012 to 0.0131)", "1 (0.5 to 2)", "1230", "0", "1e-09", "12", "x", ""
     ]  # fmt: skip
@@ -255,9 +256,9 @@ def test_the_floor_has_a_rate_for_each_precision_and_a_bound_for_each_task(monke
     rows = measured(floor, Asked(quick=True, widths=(16,)))
     assert [row.get("unit") for row in rows[:4]] == ["Gflop/s", "10^9 values/s"] * 2
     assert len(rows) == 4 + 2 + 5
-    times = {row["task"]: getattr(row["seconds"], "median", row["seconds"]) for row in rows[6:]}
+    times = {row["task"]: getattr(row["seconds"], "value", row["seconds"]) for row in rows[6:]}
     for row in rows[4:]:
-        assert "bound" not in row or row["share"] == row["bound"] / getattr(row["seconds"], "median", row["seconds"])
+        assert "bound" not in row or row["share"] == row["bound"] / getattr(row["seconds"], "value", row["seconds"])
     whole, *parts = rows[6:]
     assert sum(times[part["task"]] for part in parts) == pytest.approx(times[whole["task"]])
     assert sum(part.get("bound", 0) for part in parts) == pytest.approx(whole["bound"])
@@ -269,7 +270,7 @@ def test_the_exponent_of_a_power_and_its_interval():
     sizes = [1.0, 10.0, 100.0, 1000.0]
     assert growth.exponent(sizes, [3 * size**1.5 for size in sizes]) == pytest.approx((1.5, 1.5, 1.5))
     found = growth.exponent(sizes, [1.0, 20.0, 50.0, 1000.0])
-    assert isinstance(found, costs.Spread)
+    assert isinstance(found, Estimate)
     assert found.low < 1 < found.high
     assert growth.exponent([2.0, 4.0], [1.0, 8.0]) == pytest.approx(3.0)
 

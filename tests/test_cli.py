@@ -2,17 +2,15 @@
 
 import json
 import os
-import pty
-import signal
 import subprocess
 import sys
-import termios
-import time
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+import small
 
+import rndlib.running
 from rndlib.evidence.claims import CLAIMS, NO_CLAIMS
 from rndlib.running import checksums, provenance, runs
 
@@ -71,22 +69,13 @@ def project(tmp_path):
     return tmp_path
 
 
-def start(project, *arguments, **options):
-    environment = {name: value for name, value in os.environ.items() if name != "RNDLIB_OUTPUT"}
-    return subprocess.Popen(
-        [sys.executable, "-m", "rndlib", *arguments], cwd=project, env=environment, text=True, **options
-    )
-
-
 def call(project, *arguments):
-    process = start(project, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    out, err = process.communicate(timeout=120)
-    return process.returncode, out, err
+    return small.call(project, *arguments, kernels=True)
 
 
 def leftovers(project):
-    """What lies under results/, hidden or not."""
-    return sorted(path.name for path in (project / "results").glob("*"))
+    """What lies under results/, hidden or not, except locks."""
+    return sorted(path.name for path in (project / "results").glob("*") if path.suffix != ".lock")
 
 
 def store(project, name="01_judge", claims=(), **changes):
@@ -129,18 +118,23 @@ def test_list_shows_titles_parameters_and_help(project):
 
 def test_a_reader_that_ends_first_is_no_error(project):
     reading, writing = os.pipe()
-    process = start(project, "list", stdout=writing, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [*small.command(kernels=True), "list"], cwd=project, stdout=writing, stderr=subprocess.PIPE, text=True
+    )
     os.close(writing)
     os.close(reading)  # before anything is written: importing takes longer
     _, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (141, "")
 
 
-def test_run_keeps_a_whole_result(project, monkeypatch):
+def test_run_keeps_a_whole_result_and_shows_its_progress_on_a_terminal(project, monkeypatch):
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     monkeypatch.setenv("MKL_NUM_THREADS", "3")
-    code, out, err = call(project, "run", "01", "-p", "width", "10", "--profile", "smoke", "-p", "widths", "[3]")
-    assert (code, err) == (0, "")
+    # In a process of its own, whose largest child is the kernel.
+    arguments = ["run", "01", "-p", "width", "10", "--profile", "smoke", "-p", "widths", "[3]"]
+    code, out, shown = small.on_a_terminal(project, [*small.command(kernels=True), *arguments])
+    assert code == 0
+    assert "01_judge: 100%" in shown
     result = project / "results" / "01_judge"
     assert leftovers(project) == ["01_judge"]
     assert sorted(path.name for path in result.iterdir()) == [
@@ -171,20 +165,21 @@ def test_run_keeps_a_whole_result(project, monkeypatch):
     assert f"{run.seconds:.0f} s, peak memory {run.peak_memory / 2**20:.0f} MiB" in out
 
 
-def test_run_without_changes_executes_the_notebook_as_it_is(project):
-    code, _, _ = call(project, "run", "01_judge", "--results", "elsewhere")
-    assert code == 0
-    executed = json.loads((project / "elsewhere" / "01_judge" / "01_judge.ipynb").read_text(encoding="utf-8"))
+def test_a_run_without_changes_executes_the_notebook_as_it_is_and_records_the_commit(project):
+    commit = committed(project)
+    assert call(project, "run", "01_judge")[0] == 0
+    executed = json.loads((project / "results" / "01_judge" / "01_judge.ipynb").read_text(encoding="utf-8"))
     written = json.loads((project / "notebooks" / "01_judge.ipynb").read_text(encoding="utf-8"))
     assert [cell["source"] for cell in executed["cells"]] == [cell["source"] for cell in written["cells"]]
+    assert runs.read(project / "results" / "01_judge").run.checkout == {"commit": commit, "changed": False}
 
 
 def test_a_run_whose_claim_fails_is_kept_and_exits_with_1(project):
-    code, out, err = call(project, "run", "01", "-p", "width", "200")
+    code, out, err = call(project, "run", "01", "-p", "width", "200", "--results", "elsewhere")
     assert code == 1
     assert "FAIL" in out
     assert "Z1 fails: 2 is above the tolerance 1" in err
-    assert leftovers(project) == ["01_judge"]
+    assert (project / "elsewhere" / "01_judge" / "run.json").exists()
 
 
 def committed(project) -> str:
@@ -206,17 +201,6 @@ def test_what_is_set_apart_does_not_change_a_checkout(project):
     found = provenance.checkout(project, "notebooks/bench.json")
     assert found is not None
     assert found["changed"]
-
-
-def test_a_run_records_the_commit(project):
-    commit = committed(project)
-    call(project, "run", "01")
-    assert runs.read(project / "results" / "01_judge").run.checkout == {"commit": commit, "changed": False}
-    (project / "notebooks" / "profiles.toml").write_text("")
-    call(project, "run", "01")
-    changed = runs.read(project / "results" / "01_judge").run.checkout
-    assert changed is not None
-    assert changed["changed"]
 
 
 @pytest.mark.parametrize(
@@ -242,14 +226,11 @@ def test_a_wrong_request_is_one_line_and_nothing_runs(project, arguments, words)
     assert leftovers(project) == [kept.name]  # Not even the older result is touched.
 
 
-def test_without_papermill_the_message_says_what_to_install(project):
-    # What an import finds where a package is not installed.
-    program = (
-        "import sys; sys.modules['papermill'] = None; from rndlib.running import cli; sys.exit(cli.main(['run', '01']))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], cwd=project, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "papermill: pip install 'rndlib[notebooks]'" in done.stderr
+def test_without_papermill_the_message_says_what_to_install(project, monkeypatch):
+    monkeypatch.delitem(sys.modules, "rndlib.running.execution", raising=False)
+    monkeypatch.delattr(rndlib.running, "execution", raising=False)
+    monkeypatch.setitem(sys.modules, "papermill", None)  # What an import finds where a package is not installed.
+    assert call(project, "run", "01") == (2, "", "rndlib: run needs papermill: pip install 'rndlib[notebooks]'\n")
 
 
 def test_without_notebooks_the_message_says_where_they_were_looked_for(tmp_path, monkeypatch):
@@ -278,54 +259,17 @@ def test_a_notebook_without_a_readable_ledger_leaves_no_result(project, name):
     assert leftovers(project) == []
 
 
-def test_a_cell_that_takes_too_long_fails_the_run(project):
-    code, _, err = call(project, "run", "03_slow", "--cell-timeout", "1")
-    assert code == 1
-    assert "timed out" in err
+def test_a_stopped_run_leaves_no_result(project):
+    store(project, "03_slow", [claim()])
+    process = small.start(project, "run", "03_slow", kernels=True)
+    small.until((project / "notebooks" / "started").exists, process)
+    process.terminate()
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (143, "rndlib: stopped\n")
     assert leftovers(project) == []
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=lambda n: str(n)
-)
-def test_a_killed_run_leaves_no_result(project, number, code):
-    store(project, "03_slow", [claim()])
-    process = start(project, "run", "03_slow", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 60
-    while not (project / "notebooks" / "started").exists():
-        assert time.monotonic() < deadline
-        assert process.poll() is None
-        time.sleep(0.05)
-    process.send_signal(number)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == code
-    if number == signal.SIGKILL:  # Nothing can tidy up then; what is left is hidden, and goes with the next run.
-        assert leftovers(project) == [f".03_slow.{process.pid}.partial"]
-        assert call(project, "verify")[0] == 2
-        assert call(project, "run", "01")[0] == 0
-        assert leftovers(project) == ["01_judge"]
-    else:
-        assert err == "rndlib: stopped\n"
-        assert leftovers(project) == []
-
-
-def test_a_terminal_gets_a_progress_bar(project):
-    ours, theirs = pty.openpty()
-    termios.tcsetwinsize(theirs, (24, 80))  # One without columns shows nothing.
-    process = start(project, "run", "01", stdout=subprocess.DEVNULL, stderr=theirs)
-    process.wait(timeout=120)
-    os.close(theirs)
-    shown = b""
-    try:
-        while piece := os.read(ours, 4096):
-            shown += piece
-    except OSError:  # Linux reports the end of a terminal so.
-        pass
-    os.close(ours)
-    assert b"01_judge: 100%" in shown
-
-
-def test_verify_prints_a_row_a_claim(project):
+def test_verify_prints_one_row_per_claim(project):
     store(project, claims=[claim(), claim("Z2")])
     code, out, err = call(project, "verify")
     assert (code, err) == (0, "")
@@ -344,24 +288,6 @@ def test_verify_prints_a_row_a_claim(project):
     assert [row[0] for row in rows[2:]] == ["Z1", "Z2"]
 
 
-def test_verify_as_json(project):
-    store(project, claims=[claim()])
-    code, out, _ = call(project, "verify", "--json")
-    assert code == 0
-    assert json.loads(out) == [
-        {
-            "id": "Z1",
-            "statement": "a statement",
-            "notebook": "01_judge",
-            "statistic": "a number",
-            "value": 0.5,
-            "tolerance": 1.0,
-            "passed": True,
-            "control_rejected": True,
-        }
-    ]
-
-
 @pytest.mark.parametrize(
     ("claims", "words"),
     [
@@ -373,11 +299,10 @@ def test_verify_as_json(project):
 def test_verify_exits_with_1_unless_all_holds(project, claims, words):
     store(project, claims=claims)
     store(project, "02_broken", [claim("Z9")])
-    for options in ([], ["--json"]):
-        code, out, err = call(project, "verify", *options)
-        assert code == 1
-        assert words in err
-        assert "Z9" in out
+    code, out, err = call(project, "verify")
+    assert code == 1
+    assert words in err
+    assert "Z9" in out
 
 
 def test_a_notebook_that_compares_needs_no_verdict(project):
@@ -404,7 +329,7 @@ def test_verify_refuses_an_empty_folder_and_a_damaged_result(project):
     (folder / "claims.json").write_text('{"claims": [{}]}')
     code, _, err = call(project, "verify")
     assert (code, err.count("\n")) == (2, 1)
-    assert "claims.json was changed" in err
+    assert "claims.json differs from what SHA256SUMS says" in err
     checksums.seal(folder)
     assert "claims.json is not a ledger" in call(project, "verify")[2]
     (folder / "claims.json").unlink()

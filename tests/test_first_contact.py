@@ -10,7 +10,7 @@ import environments
 import pytest
 import small
 
-from rndlib.running import provenance
+from rndlib.running import execution, provenance
 
 pytestmark = pytest.mark.tools
 
@@ -119,22 +119,10 @@ def test_a_run_needs_no_network(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_kernel_that_does_not_answer(tmp_path):
-    program = """
-import asyncio, sys
-from jupyter_client.provisioning import LocalProvisioner
-from rndlib.running import cli, execution
-execution.START, execution._LAUNCH = 2, "import time; time.sleep(60)"
-
-kill = LocalProvisioner.kill
-async def late(self, restart=False):  # Time enough for the kernel to complain of what else it was sent.
-    await asyncio.sleep(1)
-    await kill(self, restart)
-
-LocalProvisioner.kill = late
-sys.exit(cli.main(["run", "01"]))
-"""
-    place = small.project(tmp_path)
-    done = subprocess.run([sys.executable, "-c", program], cwd=place, capture_output=True, text=True)
-    told = "rndlib: 01_judge failed: its kernel did not answer within 2 s: look whether `rndlib doctor` starts one"
-    assert last(done) == told
+def test_a_kernel_that_does_not_answer(tmp_path, monkeypatch):
+    silent = {"argv": [sys.executable, "-c", "import time; time.sleep(60)"]}
+    monkeypatch.setattr(execution, "START", 2)
+    monkeypatch.setattr(execution, "get_kernel_dict", lambda: silent)
+    code, out, err = small.call(small.project(tmp_path), "run", "01", kernels=True)
+    assert (code, out) == (1, "")
+    assert err == "rndlib: 01_judge failed: Kernel didn't respond in 2 seconds\n"

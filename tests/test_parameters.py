@@ -13,9 +13,7 @@ CELL = """\
 # What can be changed.
 width: int = 64  # units in each hidden layer
 rate: float = 1e-3  # step # size
-widths: list[int] = [
-    32, 64,
-]  # one network each
+widths: list[int] = [32, 64]  # one network each
 
 activation: str = "silu"  # nonlinearity
 biased: bool = False  # whether there are biases
@@ -47,7 +45,8 @@ def test_a_cell_declares_name_type_default_and_help():
         ("width = 64  # units", "name: type = value"),
         ("import numpy", "name: type = value"),
         ("width: int  # units", "name: type = value"),
-        ("width: int = 64", "width has no help"),
+        ("width: int = 64", "name: type = value"),
+        ('mode: str = "#"  # units', "the value of mode must be written out"),
         ("a: int = 1  # fine\nwidth: int = 64  #", "line 2"),
         ("width: complex = 1  # units", "'complex'"),
         ("width: list[list[int]] = [[1]]  # units", "choose one of"),

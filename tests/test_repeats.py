@@ -27,7 +27,7 @@ def test_a_notebook_and_its_repeat_say_the_same_to_the_last_bit(tmp_path):
     name = "01_ensemble_equivalence"
     notebook = notebooks.find(name)
     values = {**notebook.settings("smoke", []), "networks": 60, "time_networks": 40, "narrow_networks": 20}
-    result = runs.run(notebook, values, "smoke", tmp_path, None, False)
+    result = runs.run(notebook, values, "smoke", tmp_path)
     assert result.verdicts == ledgers.verdicts(notebook, values)
 
 

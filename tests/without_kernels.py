@@ -1,6 +1,6 @@
-"""The command line, with cells executed in the process that would start the kernel.
+"""The command line, with cells executed in the process that would start the kernel, and no figures drawn.
 
-What is tested so is everything around a kernel, many times, at a tenth of the time.
+So all that is around a kernel is tested many times, at a tenth of the time.
 """
 
 import contextlib
@@ -8,46 +8,50 @@ import io
 import json
 import os
 import sys
-import types
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
+import rndlib.running
+import rndlib.running.batch
 from rndlib import output
 from rndlib.running.batch import engine
 from rndlib.running.cli import main
+from rndlib.running.notebooks import NotebookFailed
 
 
-def install() -> None:
-    """From now on, this process runs notebooks so, and so do those that it starts as a batch."""
+def execute(notebook: Any, values: dict[str, Any], folder: Path, progress: bool) -> None:
+    """In place of `rndlib.running.execution.execute`, for the notebook of `small`."""
+    os.environ[output.VARIABLE] = str(folder.resolve())
+    node = json.loads(notebook.path.read_text(encoding="utf-8"))
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            exec("".join(node["cells"][2]["source"]), dict(values))
+    except OSError:
+        raise
+    except Exception as error:
+        raise NotebookFailed(f"{notebook.name} failed: {error}") from error
+    node["cells"][2]["outputs"] = [{"name": "stdout", "output_type": "stream", "text": printed.getvalue()}]
+    (folder / notebook.path.name).write_text(json.dumps(node), encoding="utf-8")
 
-    class NotebookFailed(RuntimeError):
-        pass
 
-    def execute(notebook: Any, values: dict[str, Any], folder: Path, *_: Any) -> None:
-        os.environ[output.VARIABLE] = str(folder.resolve())
-        node = json.loads(notebook.path.read_text(encoding="utf-8"))
-        scope, said = dict(values), io.StringIO()
-        try:
-            with contextlib.redirect_stdout(said):
-                exec("".join(node["cells"][2]["source"]), scope)
-        except OSError:
-            raise
-        except Exception as error:
-            raise NotebookFailed(f"{notebook.name} failed: {error}") from error
-        node["cells"][2]["outputs"] = [{"name": "stdout", "output_type": "stream", "text": said.getvalue()}]
-        (folder / notebook.path.name).write_text(json.dumps(node), encoding="utf-8")
-
-    fake: Any = types.ModuleType("rndlib.running.execution")
-    fake.NotebookFailed, fake.KernelDied = NotebookFailed, type("KernelDied", (NotebookFailed,), {})
-    fake.execute, fake.peak_memory = execute, lambda: 1
-    sys.modules["rndlib.running.execution"] = fake
-    engine.rndlib = lambda: [sys.executable, __file__]
-    # Nor are figures drawn, which takes longer than all else that is left; tests of the report have them.
-    undrawn: Any = types.ModuleType("rndlib.running.batch.heatmaps")
-    undrawn.figures = lambda outcomes: []
-    sys.modules["rndlib.running.batch.heatmaps"] = undrawn
+@contextlib.contextmanager
+def installed() -> Iterator[None]:
+    """Inside, this process runs notebooks so, and so do those that it starts as a batch."""
+    execution = SimpleNamespace(execute=execute, peak_memory=lambda: 1)
+    heatmaps = SimpleNamespace(figures=lambda outcomes: [])
+    with (
+        mock.patch.object(rndlib.running, "execution", execution, create=True),
+        mock.patch.object(rndlib.running.batch, "heatmaps", heatmaps, create=True),
+        mock.patch.object(engine, "RNDLIB", [sys.executable, __file__]),
+        mock.patch.dict(os.environ),
+    ):
+        yield
 
 
 if __name__ == "__main__":
-    install()
-    sys.exit(main())
+    with installed():
+        sys.exit(main())

@@ -51,6 +51,6 @@ def _rows(width: int, dtype: str, side: int, members: int, points: int) -> list[
             "width": width,
             "seconds": time.spread,
             "bound": bound,
-            "share": bound / time.spread.median,
+            "share": bound / time.spread.value,
         }
     ]

@@ -18,7 +18,8 @@ from scipy import stats
 from benchmarks.section import Asked, Case, Section
 from benchmarks.timing import once
 from rndlib import MLP, RND, DeepEnsemble, GradientDescent, GradientFlow, HeadsWarning, datasets, kernels, laws
-from rndlib.running.costs import Row, Spread
+from rndlib.evidence.estimate import Estimate
+from rndlib.running.costs import Row
 
 QUICK = ("width", "evaluate", "kernel", "law-n")
 """The tasks that a quick run looks at."""
@@ -117,13 +118,13 @@ SECTION = Section(
 )
 
 
-def exponent(sizes: Sequence[float], values: Sequence[float]) -> Spread | float:
+def exponent(sizes: Sequence[float], values: Sequence[float]) -> Estimate | float:
     """The slope of log value on log size with its 95 % interval; of two sizes, the slope alone."""
     fit: Any = stats.linregress(np.log(sizes), np.log(values))
     if len(sizes) == 2:
         return float(fit.slope)
     half = float(stats.t.ppf(0.975, len(sizes) - 2) * fit.stderr)
-    return Spread(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half)
+    return Estimate(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half)
 
 
 def _rows(name: str, sizes: Sequence[int]) -> list[Row]:

@@ -13,7 +13,8 @@ from jax import lax
 from benchmarks.timing import Timing, side_by_side
 from rndlib import cores
 from rndlib.cores import parallel
-from rndlib.running.costs import Row, Spread
+from rndlib.evidence.estimate import Estimate
+from rndlib.running.costs import Row
 from rndlib.training.backends.jax.activations import value_and_slope
 from rndlib.training.backends.jax.precision import in_float64
 from rndlib.training.backends.jax.programs import WIDE
@@ -41,14 +42,14 @@ def _rates(dtype: str, side: int) -> tuple[Timing, Timing, float, float]:
     times = side_by_side(
         {form: _on_all_cores(partial(values, silu), dtype, shape, count) for form, (silu, shape) in forms.items()}
     )
-    fastest = min(times, key=lambda form: times[form].spread.median / prod(form[1]))
+    fastest = min(times, key=lambda form: times[form].spread.value / prod(form[1]))
     return products, times[fastest], 2.0 * side**3 * count, float(prod(fastest[1]) * ROUNDS * count)
 
 
 def operations_per_second(dtype: str) -> float:
     """The rate of matrix products on all cores at once."""
     products, _, operations, _ = _rates(dtype, SIDE)
-    return operations / products.spread.median
+    return operations / products.spread.value
 
 
 def _on_all_cores(function: Callable[[Any], Any], dtype: str, shape: tuple[int, ...], count: int) -> Callable[[], Any]:
@@ -72,12 +73,12 @@ def rows(dtype: str, side: int) -> list[Row]:
     ]
 
 
-def _per_second(count: float, time: Timing) -> Spread:
+def _per_second(count: float, time: Timing) -> Estimate:
     median, low, high = time.spread
-    return Spread(count / median / 1e9, count / high / 1e9, count / low / 1e9)
+    return Estimate(count / median / 1e9, count / high / 1e9, count / low / 1e9)
 
 
 def bound(dtype: str, side: int, operations: float, values: float) -> float:
     """Seconds that so many operations of matrix products and so many SiLUs take at the machine's rates."""
     products, silus, all_operations, all_values = _rates(dtype, side)
-    return products.spread.median * operations / all_operations + silus.spread.median * values / all_values
+    return products.spread.value * operations / all_operations + silus.spread.value * values / all_values

@@ -90,7 +90,7 @@ def _rows(width: int, n: int, points: int, trained: bool) -> list[Row]:
             "by": name,
             "seconds": time.spread,
             "timed": f"{len(found[name])} samples",
-            "samples a second": SAMPLES / time.spread.median,
+            "samples a second": SAMPLES / time.spread.value,
             "times the NTK-GP's": None if name == EXACT else ratio(time, times[EXACT]),
             "variance": float(np.mean((found[name] - law.mean) ** 2 / law.var)),
         }
@@ -99,7 +99,7 @@ def _rows(width: int, n: int, points: int, trained: bool) -> list[Row]:
     if not trained:
         for name, heads in (("Bayesian RND", HEADS), ("Bayesian ensemble", 1)):
             seconds = _bound(net, n, heads, SAMPLES // heads)
-            times_exact = seconds / times[EXACT].spread.median
+            times_exact = seconds / times[EXACT].spread.value
             rows.append({**shared, "by": f"{name}, at least", "seconds": seconds, "times the NTK-GP's": times_exact})
     return rows
 

@@ -13,7 +13,8 @@ from benchmarks import rates
 from benchmarks.timing import side_by_side
 from rndlib import MLP, cores, datasets, kernels
 from rndlib.cores import parallel
-from rndlib.running.costs import Row, Spread
+from rndlib.evidence.estimate import Estimate
+from rndlib.running.costs import Row
 from rndlib.training.backends import load
 from rndlib.training.backends.jax import (
     _integrate,  # pyright: ignore[reportPrivateUsage]
@@ -75,7 +76,7 @@ def rows(width: int, side: int, steps: int) -> list[Row]:
     grams, silus, rest = (
         rates.bound(DTYPE, side, *counted) for counted in ((in_grams, 0.0), (0.0, in_silus), (products - in_grams, 0.0))
     )
-    left = seconds["whole"].median - sum(seconds[name].median for name in ("Gram", "SiLU", "eigenproblem"))
+    left = seconds["whole"].value - sum(seconds[name].value for name in ("Gram", "SiLU", "eigenproblem"))
     shared: Row = {"dtype": DTYPE, "width": width}
     return [
         {"task": task, **shared, "seconds": time, **_against(time, bound)}
@@ -89,10 +90,10 @@ def rows(width: int, side: int, steps: int) -> list[Row]:
     ]
 
 
-def _against(time: Spread | float, bound: float | None) -> Row:
+def _against(time: Estimate | float, bound: float | None) -> Row:
     if bound is None:
         return {}
-    return {"bound": bound, "share": bound / (time.median if isinstance(time, Spread) else time)}
+    return {"bound": bound, "share": bound / (time.value if isinstance(time, Estimate) else time)}
 
 
 def _compiled(function: Callable[[Any], Any], given: np.ndarray) -> Callable[[int], Any]:

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from rndlib.running.costs import Spread
+from rndlib.evidence.estimate import Estimate
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -35,10 +35,10 @@ class Timing:
     cores: float
 
     @property
-    def spread(self) -> Spread:
+    def spread(self) -> Estimate:
         """Median and quartiles of the seconds."""
         low, median, high = np.quantile(self.seconds, [0.25, 0.5, 0.75])
-        return Spread(float(median), float(low), float(high))
+        return Estimate(float(median), float(low), float(high))
 
     def scaled(self, factor: float) -> "Timing":
         """The seconds of a job so many times as long; the first call takes the same for compiling."""
@@ -70,10 +70,10 @@ def side_by_side(calls: Mapping[Name, Callable[[], object]], repeats: int = REPE
     }
 
 
-def ratio(slow: Timing, fast: Timing) -> Spread:
+def ratio(slow: Timing, fast: Timing) -> Estimate:
     """How many times as long the one takes as the other, from repeats that were made side by side."""
     ratios = [s / f for s, f in zip(slow.seconds, fast.seconds, strict=True)]
-    return Spread(float(np.median(ratios)), min(ratios), max(ratios))
+    return Estimate(float(np.median(ratios)), min(ratios), max(ratios))
 
 
 def once(call: Callable[[], object]) -> float:

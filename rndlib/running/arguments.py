@@ -8,14 +8,12 @@ from rndlib.running import notebooks
 
 
 def parser() -> argparse.ArgumentParser:
-    """Parses a command line; `command` of what it finds is the name of the command."""
+    """The parser of the command line; `command` of its namespace is the name of the command."""
     whole = argparse.ArgumentParser(prog="rndlib", description="Run the paper's notebooks and show their verdicts.")
     commands = whole.add_subparsers(required=True, dest="command", metavar="COMMAND")
 
     listing = commands.add_parser("list", help="the notebooks, with their parameters")
-    listing.add_argument(
-        "--claims", action="store_true", help="the claims, with their tolerances and controls, instead"
-    )
+    listing.add_argument("--claims", action="store_true", help="the claims instead, with tolerances and controls")
 
     running = commands.add_parser("run", help="execute a notebook into results/NAME/")
     running.add_argument("name", metavar="NAME", help="a notebook's name, or the beginning of it, such as 05")
@@ -33,16 +31,11 @@ def parser() -> argparse.ArgumentParser:
         default=notebooks.PAPER,
         help="the values to start from: paper (the default; what the notebook itself says) or smoke (small and quick)",
     )
-    running.add_argument("--cell-timeout", type=int, metavar="SECONDS", help="fail where one cell takes longer")
     running.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="stop, with exit code 124, after so long")
     running.add_argument(
         "--once",
         action="store_true",
-        help="only if DIR does not have this result already: of the same notebook, parameters, library and versions; "
-        "where another process is making it, wait",
-    )
-    running.add_argument(
-        "--threads", type=_count, metavar="N", help="compute with so many, on which the last bits of numbers depend"
+        help="only if DIR does not have this result already: of the same notebook, parameters, library and versions",
     )
 
     batching = commands.add_parser(
@@ -54,12 +47,6 @@ def parser() -> argparse.ArgumentParser:
     batching.add_argument("grid", type=Path, metavar="GRID.yaml", help="notebooks, with their parameters and seeds")
     batching.add_argument("--jobs", type=_count, metavar="N", help="cells at once (as many as there are cores for)")
     batching.add_argument(
-        "--threads", type=_count, default=1, metavar="N", help="compute with so many in each cell (1)"
-    )
-    batching.add_argument(
-        "--timeout", type=_seconds, metavar="SECONDS", help="stop a cell after so long, unless the grid says otherwise"
-    )
-    batching.add_argument(
         "--commands", action="store_true", help="run nothing, and print the command of each cell, for another scheduler"
     )
     batching.add_argument(
@@ -69,14 +56,18 @@ def parser() -> argparse.ArgumentParser:
     )
     batching.add_argument("--results", type=Path, metavar="DIR", help="folder of the batch (batches/GRID)")
 
+    for command, default in ((running, None), (batching, 1)):
+        command.add_argument(
+            "--threads",
+            type=_count,
+            default=default,
+            metavar="N",
+            help="compute each notebook with so many; the last bits of numbers depend on it",
+        )
+
     verifying = commands.add_parser("verify", help="every claim that has run, with its verdict")
-    verifying.add_argument("--json", action="store_true", help="as a list of objects")
-
     reporting = commands.add_parser("report", help="write results/report.md: claims, runs and figures")
-
     examining = commands.add_parser("doctor", help="what is missing here for the other commands, and what to do")
-    examining.add_argument("--json", action="store_true", help="as a list of objects")
-
     for command in (running, verifying, reporting, examining):
         command.add_argument(
             "--results", type=Path, default=Path("results"), metavar="DIR", help="folder of all results (results)"

@@ -1,59 +1,53 @@
 """The command line: list the notebooks, run one, and show what the results say.
 
-Exit codes: 0 where every verdict holds, 1 where one does not, a notebook failed, or something that is needed is
-missing, 2 where what was asked for cannot be done (nothing has run then), 74 where results cannot be written, 124 where
-a run took too long, 130 and 143 where it was interrupted or terminated, 141 where what reads the output, as `head`
-does, ended first.
+Exit codes: 0 where every verdict holds; 1 where one does not, a notebook failed, results cannot be written, or doctor
+misses something; 2 where the request cannot be met and nothing has run; 124 where a run took too long; 130 and 143
+where it was interrupted or terminated.
 """
 
 import argparse
-import dataclasses
-import json
 import logging
 import os
 import shlex
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import NoReturn
 
-from rndlib import cores, output
+from rndlib import cores
 from rndlib.evidence import ledger
-from rndlib.running import arguments, failures, locks, notebooks, reports, runs
+from rndlib.running import arguments, notebooks, reports, runs
+from rndlib.running.notebooks import NotebookFailed
 from rndlib.running.parameters import UsageError
 
-UNWRITABLE = 74  # exit code, as in sysexits.h
-SPARE = 30  # seconds for a run over its time limit to end by itself
+TOO_LONG = 124  # exit code of a run over its time limit, as of timeout(1)
+SPARE = 30  # seconds that a run over its time limit has to end by itself
 
 
-def main(given: Sequence[str] | None = None) -> int:
-    """Run the command line on the arguments `given`, those of the process by default; returns the exit code."""
-    asked = arguments.parser().parse_args(given)
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the command line on these words, by default those of the process; returns the exit code."""
+    options = arguments.parser().parse_args(words)
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) != signal.SIG_IGN:  # As for a job that a script left in the background.
             signal.signal(number, _stop)
     try:
-        code = COMMANDS[asked.command](asked)
-        sys.stdout.flush()  # here rather than at exit, where an error would be too late
-        return code
+        return COMMANDS[options.command](options)
+    except ModuleNotFoundError as error:
+        code, message = 2, f"{options.command} needs {error.name}: pip install 'rndlib[notebooks]'"
     except UsageError as error:
-        print(f"rndlib: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:  # Nothing more goes to stdout then, which at exit would be an error once more.
+        code, message = 2, str(error)
+    except BrokenPipeError:  # As in `rndlib list | head`. Python would report it once more when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
-    except OSError as error:
-        line = str(error) if isinstance(error, output.Unwritable) else output.refusal(error)
-        if line is None:
-            raise
-        print(f"rndlib: {line}", file=sys.stderr)
-        return UNWRITABLE
+    except (NotebookFailed, OSError) as error:
+        code, message = 1, str(error)
+    print(f"rndlib: {message}", file=sys.stderr)
+    return code
 
 
-def _list(asked: argparse.Namespace) -> int:
-    if asked.claims:
+def _list(options: argparse.Namespace) -> int:
+    if options.claims:
         print(reports.declared())
         return 0
     for name in notebooks.names():
@@ -64,84 +58,60 @@ def _list(asked: argparse.Namespace) -> int:
     return 0
 
 
-def _run(asked: argparse.Namespace) -> int:
-    notebook = notebooks.find(asked.name)
-    values = notebook.settings(asked.profile, asked.overrides)
+def _run(options: argparse.Namespace) -> int:
+    notebook = notebooks.find(options.name)
+    values = notebook.settings(options.profile, options.overrides)
+    if options.threads:
+        os.environ.update(dict.fromkeys(cores.THREADS, str(options.threads)))  # For the kernel.
+    if options.timeout:
+        signal.signal(signal.SIGALRM, _stop)
+        signal.setitimer(signal.ITIMER_REAL, options.timeout)
     try:
-        from rndlib.running.execution import NotebookFailed
-    except ImportError as error:
-        raise UsageError(f"running notebooks needs {error.name}: pip install 'rndlib[notebooks]'") from error
-    if asked.threads:
-        os.environ.update(dict.fromkeys(cores.THREADS, str(asked.threads)))  # For the kernel.
-    if asked.timeout:
-        signal.signal(signal.SIGALRM, _too_long)
-        signal.setitimer(signal.ITIMER_REAL, asked.timeout)
-    asked.results.mkdir(parents=True, exist_ok=True)
-    once = asked.once
-    try:
-        with (
-            locks.held(asked.results / runs.LOCK) if once else nullcontext(),
-            failures.recorded(asked.results) if once else nullcontext(),
-        ):
-            result = runs.kept(notebook, values, asked.results) if once else None
-            if result is None:
-                result = runs.run(
-                    notebook, values, asked.profile, asked.results, asked.cell_timeout, sys.stderr.isatty()
-                )
-    except NotebookFailed as error:
-        print(f"rndlib: {error}", file=sys.stderr)
-        return 1
+        result = runs.run(notebook, values, options.profile, options.results, options.once, sys.stderr.isatty())
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
     if result.verdicts:
         print(ledger.table(result.verdicts))
-    print(f"{notebook.name} ({asked.profile}): {reports.cost([result])}, in {result.folder}")
-    return _settled([result])
+    print(f"{notebook.name} ({options.profile}): {reports.cost([result])}, in {result.folder}")
+    return _exit_code([result])
 
 
-def _batch(asked: argparse.Namespace) -> int:
-    try:
-        from rndlib.running.batch import batch
-    except ImportError as error:
-        raise UsageError(f"batches need {error.name}: pip install 'rndlib[notebooks]'") from error
-    folder = asked.results or Path("batches") / asked.grid.stem
-    if asked.commands:
-        for command in batch.commands(asked.grid, folder, asked.timeout):
-            print(shlex.join(["rndlib", *command, "--threads", str(asked.threads)]))
+def _batch(options: argparse.Namespace) -> int:
+    from rndlib.running.batch import batch, grid
+
+    folder = options.results or Path("batches") / options.grid.stem
+    if options.commands:
+        for cell in grid.read(options.grid):
+            print(shlex.join(["rndlib", *cell.command(folder), "--threads", str(options.threads)]))
         return 0
-    passed = batch.run(asked.grid, folder, asked.timeout, asked.jobs, asked.threads, asked.workflow_profile)
-    return 0 if passed else 1
+    return 0 if batch.run(options.grid, folder, options.jobs, options.threads, options.workflow_profile) else 1
 
 
-def _verify(asked: argparse.Namespace) -> int:
-    results = runs.read_all(asked.results)
-    verdicts = [verdict for result in results for verdict in result.verdicts]
-    print(json.dumps(reports.rows(verdicts), indent=2) if asked.json else ledger.table(verdicts))
-    return _settled(results)
+def _verify(options: argparse.Namespace) -> int:
+    results = runs.read_all(options.results)
+    print(ledger.table([verdict for result in results for verdict in result.verdicts]))
+    return _exit_code(results)
 
 
-def _report(asked: argparse.Namespace) -> int:
-    results = runs.read_all(asked.results)
-    path = asked.results / "report.md"
-    path.write_text(reports.report(results, asked.results, notebooks.folder()), encoding="utf-8")
+def _report(options: argparse.Namespace) -> int:
+    results = runs.read_all(options.results)
+    path = options.results / "report.md"
+    path.write_text(reports.report(results, options.results, notebooks.folder()), encoding="utf-8")
     print(f"{path}: {len(results)} notebooks, {reports.cost(results)}")
     return 1 if reports.unsettled(results) else 0  # The report itself says why.
 
 
-def _doctor(asked: argparse.Namespace) -> int:
+def _doctor(options: argparse.Namespace) -> int:
     from rndlib.running import doctor
 
-    found = []
-    for check in doctor.checks(asked.results):
-        found.append(check)
-        if not asked.json:
-            print(check, flush=True)
-    if asked.json:
-        print(json.dumps([dataclasses.asdict(check) for check in found], indent=2))
-    return 1 if any(check.status == doctor.MISSING for check in found) else 0
+    code = 0
+    for check in doctor.checks(options.results):
+        print(check, flush=True)
+        code = 1 if check.status == doctor.MISSING else code
+    return code
 
 
-def _settled(results: Sequence[runs.Result]) -> int:
+def _exit_code(results: Sequence[runs.Result]) -> int:
     """The exit code that results deserve, with what is wrong on stderr."""
     wrong = reports.unsettled(results)
     for line in wrong:
@@ -149,26 +119,16 @@ def _settled(results: Sequence[runs.Result]) -> int:
     return 1 if wrong else 0
 
 
-def _too_long(number: int, frame: object) -> NoReturn:
+def _stop(number: int, frame: object) -> NoReturn:
+    """End by an exception, so that the kernel is ended, too, and temporary folders are removed on the way out."""
+    logging.disable()  # What the kernel's client reports of a kernel that ends within a cell says nothing new.
+    if number != signal.SIGALRM:
+        print("rndlib: stopped", file=sys.stderr)
+        sys.exit(128 + number)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # The next one kills.
     signal.setitimer(signal.ITIMER_REAL, SPARE)
-    _leave(failures.LATE, failures.TOO_LONG)
-
-
-def _stop(number: int, frame: object) -> NoReturn:
-    _leave("stopped", 128 + number)
-
-
-def _leave(why: str, code: int) -> NoReturn:
-    """End from within a signal handler."""
-    # As an exception, so that the kernel is ended and the temporary folder removed on the way out; quietly, since
-    # what the kernel's client reports of a kernel that ends within a cell says nothing new.
-    logging.disable()
-    # Who reads this may be gone, as a batch that was killed. That error would take the place of the exit, and code that
-    # was interrupted here and takes errors lightly would go on.
-    with suppress(OSError):
-        print(f"rndlib: {why}", file=sys.stderr)
-    sys.exit(code)
+    print("rndlib: took longer than its time limit, and was stopped", file=sys.stderr)
+    sys.exit(TOO_LONG)
 
 
 COMMANDS = {"list": _list, "run": _run, "batch": _batch, "verify": _verify, "report": _report, "doctor": _doctor}

@@ -1,28 +1,18 @@
-"""What the bench measured: the table stored beside the notebooks, and how the report shows it.
-
-`ci/bench.py` writes it. Every section of it has the machine, versions and commit that it was measured with.
-"""
+"""What the bench measured: the table that `ci/bench.py` stores beside the notebooks, and how the report shows it."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rndlib.evidence.tables import aligned
+from rndlib.running import provenance
 
 FILE = "bench.json"
 
 
-class Spread(NamedTuple):
-    """A number with the ends of what it spreads over; in JSON a list of the three."""
-
-    median: float
-    low: float
-    high: float
-
-
 Row = dict[str, Any]
-"""Columns by name, units in the name: each a string, a number, a `Spread`, or None for an empty cell."""
+"""Columns by name, units in the name: each a string, a number, an `Estimate`, or None for an empty cell."""
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -40,21 +30,16 @@ def report(place: Path) -> list[str]:
         "Seconds and ratios are medians, in brackets what they spread over: quartiles for times, for ratios the least "
         "and the greatest of the repeats, which were made side by side.",
     ]
-    for found in sections:
-        parts += section(found)
-    return parts
+    return parts + [part for measured in sections for part in section(measured)]
 
 
-def section(found: dict[str, Any]) -> list[str]:
-    """One section as parts of a Markdown report."""
-    machine = found["hardware"]
-    gpus = "".join(f", {gpu}" for gpu in machine["gpu"])
-    on = f"Measured on {machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB{gpus}"
-    versions = ", ".join(f"{name} {number}" for name, number in found["versions"].items())
-    quick = ", at the small sizes of `--quick`" if found["quick"] else ""
-    checkout = found["checkout"]
-    commit = "" if checkout is None else f", at commit {checkout['commit'][:12]}" + " changed" * checkout["changed"]
-    return [f"## {found['title']}", f"{found['note']}", table(found["rows"]), f"{on}, with {versions}{quick}{commit}."]
+def section(measured: dict[str, Any]) -> list[str]:
+    """One section as parts of a Markdown report, with the machine, versions and commit that it was measured with."""
+    versions = ", ".join(f"{name} {number}" for name, number in measured["versions"].items())
+    quick = ", at the small sizes of `--quick`" if measured["quick"] else ""
+    commit = f", at commit {provenance.commit(measured['checkout'])}" if measured["checkout"] else ""
+    made = f"Measured on {provenance.machine(measured['hardware'])}, with {versions}{quick}{commit}."
+    return [f"## {measured['title']}", measured["note"], table(measured["rows"]), made]
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -64,15 +49,15 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def shown(cell: Any) -> str:
-    """One cell: three digits of a number, with those of its spread in brackets where it has one."""
+    """One cell: three digits of a number, with its interval in brackets where it has one."""
     if cell is None:
         return ""
     if isinstance(cell, str | int):
         return str(cell)
     if isinstance(cell, float):
         return _digits(cell)
-    median, low, high = (_digits(float(number)) for number in cell)
-    return f"{median} ({low} to {high})"
+    value, low, high = (_digits(float(number)) for number in cell)
+    return f"{value} ({low} to {high})"
 
 
 def _digits(number: float) -> str:

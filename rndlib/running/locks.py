@@ -1,4 +1,4 @@
-"""A lock between processes: on a file, with `flock`, so that it dies with the processes that hold it."""
+"""A lock between processes: on a file, with `flock`, so that it ends with the processes that hold it."""
 
 import fcntl
 import sys
@@ -9,14 +9,10 @@ from pathlib import Path
 
 @contextmanager
 def held(path: Path) -> Iterator[int]:
-    """Inside, this process holds the lock; one line on stderr says so where it has to wait for another process.
+    """Hold the lock inside; a line on stderr says so where another process has to end first.
 
     Yields the lock's descriptor: a child process that inherits it (`pass_fds`) holds the lock, too. The file is made if
-    missing and stays: a third process could make and lock it anew while a second one holds a file that was removed.
-
-    Raises
-    ------
-    OSError: the file cannot be made, or its file system has no locks.
+    missing and stays: removing it would let two processes each lock a file of this name.
     """
     with path.open("w") as file:
         try:

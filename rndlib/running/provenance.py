@@ -1,4 +1,4 @@
-"""What a result was made with: versions, the library's source, the state of the checkout, the machine."""
+"""How a result was made: the versions, the library's source, the state of the checkout, the machine."""
 
 import ast
 import hashlib
@@ -6,10 +6,13 @@ import json
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from rndlib import cores
 
 PACKAGES = [
     "rndlib", "numpy", "scipy", "jaxtyping", "jax", "jaxlib", "neural-tangents", "torch", "matplotlib", "papermill",
@@ -18,13 +21,11 @@ PACKAGES = [
 
 def versions() -> dict[str, str]:
     """Python's version and that of every package in `PACKAGES` that is installed."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+        with suppress(PackageNotFoundError):
+            installed[package] = version(package)
+    return installed
 
 
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -33,7 +34,7 @@ APART = "running"
 
 
 def code() -> str:
-    """A digest of the code that decides a result, beside the notebook: `versions`, and what rndlib's source computes.
+    """A digest of what decides a result beside the notebook: `versions`, and the code of rndlib.
 
     Comments, docstrings and layout do not count, nor does the room that runs notebooks: results stay valid where only
     these have changed.
@@ -48,7 +49,7 @@ def code() -> str:
 
 @cache
 def computed(source: bytes) -> str:
-    """The syntax tree of a module without its docstrings, as text; any text of what Python cannot read."""
+    """The syntax tree of a module without its docstrings, as text; of what is not Python, the source itself."""
     try:
         tree = ast.parse(source)
     except SyntaxError:
@@ -56,33 +57,43 @@ def computed(source: bytes) -> str:
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
-            said = [line for line in body if isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)]
-            node.body = [line for line in body if line not in said]  # pyright: ignore[reportAttributeAccessIssue]
+            docs = [line for line in body if isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)]
+            node.body = [line for line in body if line not in docs]  # pyright: ignore[reportAttributeAccessIssue]
     return ast.dump(tree)
 
 
 def checkout(place: Path, *apart: str) -> dict[str, Any] | None:
     """The git commit that `place` is in, and whether anything differs from it; None outside of a checkout.
 
-    apart: files whose difference does not count, by their paths from `place`.
+    Differences in the files `apart`, named by their paths from `place`, do not count.
     """
-    commit = _output("git", "-C", str(place), "rev-parse", "HEAD")
-    if not commit:
+    head = _output("git", "-C", str(place), "rev-parse", "HEAD")
+    if not head:
         return None
     others = [f":(exclude){path}" for path in apart]
-    return {"commit": commit, "changed": _output("git", "-C", str(place), "status", "--porcelain", ":/", *others) != ""}
+    return {"commit": head, "changed": _output("git", "-C", str(place), "status", "--porcelain", ":/", *others) != ""}
 
 
 def hardware() -> dict[str, Any]:
     """The machine: its name, processor, cores that this process may use, memory in GiB, and GPUs if any."""
-    affinity = getattr(os, "sched_getaffinity", None)  # Not on macOS.
     return {
         "host": platform.node(),
         "cpu": _cpu(),
-        "cores": len(affinity(0)) if affinity else os.cpu_count(),
+        "cores": len(cores.usable()),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "gpu": (_output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader") or "").splitlines(),
     }
+
+
+def machine(hardware: dict[str, Any]) -> str:
+    """The `hardware` of a result in one line."""
+    gpus = "".join(f", {gpu}" for gpu in hardware["gpu"])
+    return f"{hardware['cpu']}, {hardware['cores']} cores, {hardware['memory_gib']} GiB{gpus}"
+
+
+def commit(checkout: dict[str, Any] | None) -> str:
+    """The `checkout` of a result in a word or two."""
+    return "none" if checkout is None else checkout["commit"][:12] + " changed" * checkout["changed"]
 
 
 def _cpu() -> str:

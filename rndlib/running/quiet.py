@@ -1,4 +1,4 @@
-"""Silence around libraries that report on themselves, so that a notebook's output is what it was asked for."""
+"""Silence around libraries that report on themselves."""
 
 import os
 import warnings
@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Inside, Python warnings are ignored, and what compiled code writes to standard error goes nowhere.
+    """Inside, Python warnings are ignored, and standard error is discarded, even that of compiled code.
 
-    Errors are raised as ever. The process's own file descriptor is what is turned away, hence for all its threads.
+    Errors are raised as ever. This redirects the file descriptor of the process, hence for all its threads.
     """
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:

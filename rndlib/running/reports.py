@@ -1,23 +1,14 @@
-"""What is shown of results: what they cost, what keeps them from holding, and a report with the figures."""
+"""How results are shown: their cost, what is wrong with them, and a report with the figures."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from rndlib.evidence import ledger, studies
 from rndlib.evidence.claims import CLAIMS, NO_CLAIMS
-from rndlib.evidence.ledger import Verdict
 from rndlib.evidence.tables import aligned
-from rndlib.running import costs
+from rndlib.running import costs, provenance
 from rndlib.running.runs import Result
-
-KEYS = ["id", "statement", "notebook", "statistic", "value", "tolerance", "passed", "control_rejected"]
-
-
-def rows(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
-    """The verdicts as objects with the keys `KEYS`."""
-    return [{key: verdict.row()[key] for key in KEYS} for verdict in verdicts]
 
 
 def declared() -> str:
@@ -33,7 +24,7 @@ def declared() -> str:
 
 
 def unsettled(results: Iterable[Result]) -> list[str]:
-    """What keeps the results from holding, a line each: claims that fail, declared ones without a verdict, or none."""
+    """What is wrong with results, one line each: claims that fail, and declared claims without a verdict."""
     lines: list[str] = []
     for result in results:
         if not result.verdicts and result.run.notebook not in NO_CLAIMS:
@@ -51,7 +42,7 @@ def unsettled(results: Iterable[Result]) -> list[str]:
 
 
 def passed(results: Sequence[Result]) -> float:
-    """Seconds from the first start of runs side by side to the last end; of others, of all runs together."""
+    """The seconds from the first start to the last end, or those of all runs together where these are fewer."""
     runs = [result.run for result in results]
     starts = [datetime.fromisoformat(run.started).timestamp() for run in runs]
     ends = [start + run.seconds for start, run in zip(starts, runs, strict=True)]
@@ -59,7 +50,7 @@ def passed(results: Sequence[Result]) -> float:
 
 
 def cost(results: Sequence[Result]) -> str:
-    """The seconds of all runs together, in how many they were done side by side, and the largest peak memory of one."""
+    """The seconds of all runs together, how many they took side by side, and the largest peak memory of one."""
     seconds, peak = sum(result.run.seconds for result in results), max(result.run.peak_memory for result in results)
     beside = passed(results)
     # A start is known to the second.
@@ -75,7 +66,7 @@ def report(results: Sequence[Result], place: Path, notebooks: Path) -> str:
         ledger.table(verdicts),
         "Every claim holds." if not lines else "\n".join(f"- {line}" for line in lines),
         "# Runs",
-        aligned(["notebook", "profile", "seconds", "peak memory", "hardware", "commit"], map(_run, results)),
+        aligned(["notebook", "profile", "seconds", "peak memory", "hardware", "commit"], map(_row, results)),
         f"Together {cost(results)}.",
         *studies.report(notebooks),
         *costs.report(notebooks),
@@ -88,15 +79,13 @@ def report(results: Sequence[Result], place: Path, notebooks: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _run(result: Result) -> list[str]:
-    run, machine = result.run, result.run.hardware
-    gpus = "".join(f", {gpu}" for gpu in machine["gpu"])
-    commit = "none" if run.checkout is None else run.checkout["commit"][:12] + " changed" * run.checkout["changed"]
+def _row(result: Result) -> list[str]:
+    run = result.run
     return [
         run.notebook,
         run.profile,
         f"{run.seconds:.0f}",
         f"{run.peak_memory / 2**20:.0f} MiB",
-        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB{gpus}",
-        commit,
+        provenance.machine(run.hardware),
+        provenance.commit(run.checkout),
     ]

@@ -1,15 +1,13 @@
 """One cell of a grid: a run of a notebook with all its values, its folder, and what came of it."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from rndlib.running import failures, reports, runs
-from rndlib.running.failures import Failure
+from rndlib.running import reports, runs
 from rndlib.running.notebooks import Notebook
-from rndlib.running.parameters import UsageError, Value
+from rndlib.running.parameters import Value
 
-LINES = 40  # of a log, kept of a run that was killed
+LINES = 40  # of the log, shown of a run without a result
 
 
 @dataclass(frozen=True)
@@ -32,11 +30,15 @@ class Cell:
     @property
     def label(self) -> str:
         """The notebook, and the values that the grid gives it."""
-        chosen = [f"{name}={_shown(value)}" for name, value in self.chosen.items()]
-        return " ".join([self.notebook.name, *chosen, *([] if self.repeat is None else [f"seeds {self.repeat}"])])
+        words = [self.notebook.name]
+        for name, value in self.chosen.items():
+            words.append(f"{name}=[{','.join(map(str, value))}]" if isinstance(value, list) else f"{name}={value}")
+        if self.repeat is not None:
+            words.append(f"seeds {self.repeat}")
+        return " ".join(words)
 
     def place(self, folder: Path) -> Path:
-        """Where in the folder of a batch its result goes, or the record of its failure."""
+        """Where in the folder of a batch its result and its log go."""
         return folder / "cells" / f"{self.notebook.name}-{self.key[:16]}"
 
     def result(self, folder: Path) -> Path:
@@ -44,7 +46,7 @@ class Cell:
         return self.place(folder) / self.notebook.name
 
     def log(self, folder: Path) -> Path:
-        """What the run says on stdout and stderr."""
+        """What the run prints on stdout and stderr."""
         return self.place(folder) / f"{self.notebook.name}.log"
 
     def command(self, folder: Path) -> list[str]:
@@ -61,46 +63,31 @@ class Cell:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a cell: a result or a failure."""
+    """What came of a cell: a result, or none and the last lines of its log, which say why."""
 
     cell: Cell
-    found: runs.Result | Failure
+    result: runs.Result | None
+    log: str = ""
 
     @property
     def status(self) -> str:
-        """`PASS` where it ran and every verdict holds, `FAIL` where one does not, else the status of its failure."""
-        if isinstance(self.found, Failure):
-            return self.found.status
+        """`PASS` where it ran and every verdict holds, `FAIL` where one does not, else `no result`."""
+        if self.result is None:
+            return "no result"
         return "FAIL" if self.wrong else "PASS"
 
     @property
     def wrong(self) -> list[str]:
         """Why it is not `PASS`, one line per reason."""
-        if isinstance(self.found, Failure):
-            return self.found.message.splitlines()[-1:]
-        return reports.unsettled([self.found])
+        return self.log.splitlines()[-1:] if self.result is None else reports.unsettled([self.result])
 
 
 def outcome(cell: Cell, folder: Path) -> Outcome:
-    """The result of a cell, if it is whole; else its last failure, as far as that is known."""
+    """The result of a cell, if it is whole, else the end of its log."""
+    if result := runs.kept(cell.result(folder), cell.key):
+        return Outcome(cell, result)
     try:
-        result = runs.read(cell.result(folder))
-        if result.run.key == cell.key:
-            return Outcome(cell, result)
-    except UsageError:
-        pass
-    try:
-        record = json.loads((cell.place(folder) / failures.FILE).read_text(encoding="utf-8"))
-        return Outcome(cell, Failure(**record))
-    except (OSError, ValueError, TypeError):
-        pass
-    try:
-        said = cell.log(folder).read_text(encoding="utf-8", errors="replace")
+        lines = cell.log(folder).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return Outcome(cell, Failure("not run", "it was not started"))
-    lines = ["it was killed; the last that it said:", *said.splitlines()[-LINES:]]
-    return Outcome(cell, Failure("killed", "\n".join(lines if said else ["it was killed"])))
-
-
-def _shown(value: Value) -> str:
-    return f"[{','.join(map(str, value))}]" if isinstance(value, list) else str(value)
+        lines = ["it was not started"]
+    return Outcome(cell, None, "\n".join(lines[-LINES:] or ["it was killed"]))

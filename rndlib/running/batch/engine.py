@@ -14,10 +14,11 @@ from pathlib import Path
 from tqdm import tqdm
 
 from rndlib import cores, output
-from rndlib.running import checksums, failures
+from rndlib.running import checksums
 from rndlib.running.batch.cell import Cell
 from rndlib.running.parameters import UsageError
 
+RNDLIB = [sys.executable, "-m", "rndlib"]  # the command line of this rndlib, in this interpreter
 HERE = Path(__file__).resolve().parent
 QUEUE, LOG = "queue.json", "snakemake.log"  # in the folder of the batch
 TICK = 0.5  # seconds between two looks at it
@@ -25,36 +26,37 @@ GRACE = 60.0  # seconds to end by itself, in which it cancels the jobs of a clus
 
 
 def run(cells: Sequence[Cell], folder: Path, lock: int, jobs: int | None, threads: int, profile: str | None) -> None:
-    """Run cells to their results or failures.
+    """Run cells that have no whole result in the folder of a batch; the rest is as for `batch.run`.
 
-    Parameters
-    ----------
-    cells: those without a whole result in `folder`.
-    folder: of the batch; Snakemake's working directory.
-    lock: descriptor of the folder's lock. Snakemake inherits it, so the lock lasts until both processes have ended.
-    jobs, threads, profile: see `rndlib.running.batch.batch.run`.
+    Snakemake inherits the descriptor `lock`, so that the folder stays locked until both processes have ended.
 
     Raises
     ------
     UsageError: Snakemake or the profile is missing, or Snakemake ended before any cell began.
-    OSError: the folder cannot be written.
     """
     command = [snakemake(), *_arguments(folder, jobs, threads, profile)]
     for cell in cells:  # A damaged result becomes a missing one; earlier failures are forgotten.
-        for old in (cell.result(folder) / checksums.FILE, cell.place(folder) / failures.FILE, cell.log(folder)):
-            old.unlink(missing_ok=True)
+        (cell.result(folder) / checksums.FILE).unlink(missing_ok=True)
+        cell.log(folder).unlink(missing_ok=True)
     queue = [_job(cell, folder.resolve()) for cell in cells]
     output.write(folder / QUEUE, json.dumps(queue, indent=1).encode())
     with (folder / LOG).open("wb") as log:
-        process = _started(command, log.fileno(), lock)
+        # In a session of its own, or Ctrl-C would reach it twice.
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[lock], start_new_session=True
+        )
         try:
-            _watch(process, cells, folder)
+            with tqdm(total=len(cells), unit="cell", disable=not sys.stderr.isatty()) as bar:
+                while process.poll() is None:
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(TICK)
+                    bar.n = sum((cell.result(folder) / checksums.FILE).exists() for cell in cells)
+                    bar.refresh()
         except BaseException:
-            _stop(process)
+            stop(process)
             raise
     if not any(cell.log(folder).exists() for cell in cells):
-        lines = (folder / LOG).read_text(encoding="utf-8", errors="replace").split("\n")
-        last = next((line.strip() for line in reversed(lines) if line.strip()), f"exit code {process.returncode}")
+        last = (folder / LOG).read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
         raise UsageError(f"Snakemake ran no cell: {last}; look into {folder / LOG}")
 
 
@@ -65,16 +67,16 @@ def snakemake() -> str:
     ------
     UsageError: there is none.
     """
-    checkout = HERE.parent.parent.parent
-    places = [Path(sys.executable).parent / "snakemake", checkout / ".venv-workflow" / "bin" / "snakemake"]
-    named = os.environ.get("RNDLIB_SNAKEMAKE")
-    found = shutil.which(named or next((str(place) for place in places if place.exists()), "snakemake"))
-    if found is None:
+    places = [Path(sys.executable).parent, HERE.parent.parent.parent / ".venv-workflow" / "bin"]
+    path = os.pathsep.join([*map(str, places), os.environ.get("PATH", os.defpath)])
+    named = os.environ.get("RNDLIB_SNAKEMAKE", "snakemake")
+    program = shutil.which(named, path=path)
+    if program is None:
         raise UsageError(
-            f"batches need Snakemake, and {named or 'snakemake'} was not found: pip install 'rndlib[batch]' or, in a "
-            "checkout, ci/bootstrap .venv-workflow; or let the variable RNDLIB_SNAKEMAKE name one"
+            f"batches need Snakemake, and {named} was not found: pip install 'rndlib[batch]' or, in a checkout, "
+            "ci/bootstrap .venv-workflow; or let the variable RNDLIB_SNAKEMAKE name one"
         )
-    return found
+    return program
 
 
 def _arguments(folder: Path, jobs: int | None, threads: int, profile: str | None) -> list[str]:
@@ -94,7 +96,7 @@ def _arguments(folder: Path, jobs: int | None, threads: int, profile: str | None
 
 def _job(cell: Cell, folder: Path) -> dict[str, object]:
     """What the Snakefile needs to know of a cell."""
-    command = shlex.join([*rndlib(), *cell.command(folder)])
+    command = shlex.join([*RNDLIB, *cell.command(folder)])
     return {
         "result": cell.result(folder).relative_to(folder).as_posix(),
         "label": cell.label,
@@ -103,40 +105,12 @@ def _job(cell: Cell, folder: Path) -> dict[str, object]:
     }
 
 
-def rndlib() -> list[str]:
-    """The command line of this rndlib, in this interpreter."""
-    return [sys.executable, "-m", "rndlib"]
-
-
-def _started(command: list[str], log: int, lock: int) -> subprocess.Popen[bytes]:
-    # In a group of its own, or Ctrl-C would reach it twice. Where interrupts are ignored, as in the background of a
-    # script, it would inherit that and could not be interrupted either; a handler is not inherited.
-    before = signal.signal(signal.SIGINT, lambda *_: None)
-    try:
-        return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[lock], start_new_session=True
-        )
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _watch(process: subprocess.Popen[bytes], cells: Sequence[Cell], folder: Path) -> None:
-    """Wait for it to end; on a terminal, show how many cells have a result or have failed."""
-    with tqdm(total=len(cells), unit="cell", disable=not sys.stderr.isatty()) as bar:
-        while process.poll() is None:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(TICK)
-            if not bar.disable:
-                failed = sum((cell.place(folder) / failures.FILE).exists() for cell in cells)
-                bar.n = failed + sum((cell.result(folder) / checksums.FILE).exists() for cell in cells)
-                bar.set_postfix_str(f"{failed} failed" if failed else "")
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Interrupt it with everything that it started; kill all of them after a while, or at a second Ctrl-C."""
     try:
         os.killpg(process.pid, signal.SIGINT)
         process.wait(GRACE)
-    except BaseException:  # It takes too long, or there was a second Ctrl-C.
+    except BaseException:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -52,22 +52,21 @@ def _cells(content: Any) -> list[Cell]:
     code = provenance.code()
     cells: dict[str, Cell] = {}
     for index, entry in enumerate(_list(top.get("runs"), "runs")):
-        where = f"runs[{index}]"
         try:
             for cell in _run(shared | _mapping(entry, "the run", RUN), code):
                 if cell.key in cells:
                     raise UsageError(f"{cell.label!r} is there twice, here or with an earlier run: leave one out")
                 cells[cell.key] = cell
         except UsageError as error:
-            raise UsageError(f"{where}: {error}") from error
+            raise UsageError(f"runs[{index}]: {error}") from error
     return list(cells.values())
 
 
 def _run(entry: dict[str, Any], code: str) -> Iterable[Cell]:
-    notebook = notebooks.find(_text(entry.get("notebook"), "notebook", notebooks.names()[0]))
-    profile = _text(entry.get("profile", notebooks.PAPER), "profile", notebooks.PAPER)
+    notebook = notebooks.find(str(entry.get("notebook")))
+    profile = str(entry.get("profile", notebooks.PAPER))
     start = notebook.settings(profile, [])
-    timeout = _seconds(entry.get("timeout"))
+    timeout = _seconds(entry["timeout"]) if "timeout" in entry else None
     fixed = _values(notebook, entry.get("set", {}), "set")
     points = [_values(notebook, point, "list") for point in _list(entry.get("list", [{}]), "list")]
     axes = {
@@ -95,11 +94,9 @@ def _values(notebook: Notebook, given: Any, where: str) -> dict[str, Value]:
 def _value(notebook: Notebook, name: str, given: Any) -> Value:
     """A value as its parameter's type, read as on the command line, where it must be possible to write it, too."""
     parameter = notebook.parameter(name)
-    listed = parameter.type.startswith("list[") and isinstance(given, list)
-    if listed and all(isinstance(item, str) and "," not in item for item in given):
-        value = parameter.parsed(f"[{','.join(given)}]")
-    else:
-        value = parameter.parsed(given) if isinstance(given, str) else parameter.checked(given)
+    if parameter.listed and isinstance(given, list) and all(isinstance(i, str) and "," not in i for i in given):
+        given = f"[{','.join(given)}]"
+    value = parameter.parsed(given) if isinstance(given, str) else parameter.checked(given)
     parameter.text(value)
     return value
 
@@ -114,9 +111,7 @@ def _seeds(given: Any) -> list[int]:
     return seeds
 
 
-def _seconds(given: Any) -> float | None:
-    if given is None:
-        return None
+def _seconds(given: Any) -> float:
     try:
         seconds = float(given)
     except (TypeError, ValueError):
@@ -124,12 +119,6 @@ def _seconds(given: Any) -> float | None:
     if not 0 < seconds < inf:
         raise UsageError(f"timeout = {short(given)}: is not a time: give seconds above 0, such as 600")
     return seconds
-
-
-def _text(given: Any, key: str, example: str) -> str:
-    if not isinstance(given, str):
-        raise UsageError(f"{key} = {short(given)}: is not a name: give one, as in `{key}: {example}`")
-    return given
 
 
 def _mapping(given: Any, where: str, known: set[str] | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Heat maps of a batch: for each notebook, every pair of parameters that vary, a panel a claim."""
+"""Heat maps of a batch: one for every pair of parameters that vary, with one panel per claim."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,6 @@ from rndlib.evidence import ledger
 from rndlib.figures.grids import Shares, verdicts_over
 from rndlib.figures.style import Figure
 from rndlib.running.batch.cell import Outcome
-from rndlib.running.runs import Result
 
 SEEDS = {"seed", "seeds"}
 
@@ -21,7 +20,7 @@ def figures(outcomes: Sequence[Outcome]) -> Iterable[tuple[str, Figure]]:
     """A title and a figure for each pair of varied parameters of the cells of one notebook, or for a single one."""
     varied = [name for name in outcomes[0].cell.values if name not in SEEDS and len(_levels(outcomes, name)) > 1]
     pairs = list(combinations(varied, 2)) or [(name, None) for name in varied]
-    claims = {v.id: v.claim.tolerance for o in outcomes if isinstance(o.found, Result) for v in o.found.verdicts}
+    claims = {v.id: v.claim.tolerance for outcome in outcomes for v in _verdicts(outcome)}
     for columns, rows in pairs if claims else []:
         panels = {
             f"{claim}, at most {ledger.rounded(tolerance)}": _shares(outcomes, columns, rows, claim)
@@ -36,17 +35,20 @@ def figures(outcomes: Sequence[Outcome]) -> Iterable[tuple[str, Figure]]:
 def _shares(outcomes: Sequence[Outcome], columns: str, rows: str | None, claim: str) -> Shares:
     across = _levels(outcomes, columns)
     down = _levels(outcomes, rows) if rows else [""]
-    found: dict[tuple[int, int], list[ledger.Verdict]] = {}
+    verdicts_at: dict[tuple[int, int], list[ledger.Verdict]] = {}
     for outcome in outcomes:
         place = down.index(_level(outcome, rows)) if rows else 0, across.index(_level(outcome, columns))
-        if isinstance(outcome.found, Result):
-            found.setdefault(place, []).extend(v for v in outcome.found.verdicts if v.id == claim)
+        verdicts_at.setdefault(place, []).extend(v for v in _verdicts(outcome) if v.id == claim)
     share, value = (np.full((len(down), len(across)), np.nan) for _ in range(2))
-    for place, verdicts in found.items():
+    for place, verdicts in verdicts_at.items():
         if verdicts:
             share[place] = sum(map(ledger.holds, verdicts)) / len(verdicts)
             value[place] = median(verdict.value for verdict in verdicts)
     return Shares(share, value)
+
+
+def _verdicts(outcome: Outcome) -> list[ledger.Verdict]:
+    return outcome.result.verdicts if outcome.result else []
 
 
 def _levels(outcomes: Iterable[Outcome], name: str) -> list[str]:
