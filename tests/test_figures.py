@@ -72,3 +72,11 @@ def test_labels_move_apart_where_series_end_together():
     boxes = [text.get_window_extent() for text in drawings.widths().axes[1].texts]
     assert len(boxes) == 4
     assert not any(one.overlaps(other) for one in boxes for other in boxes if one is not other)
+
+
+def test_saving_a_pdf_says_nothing(tmp_path, monkeypatch, caplog):
+    """A notebook would store what is logged, and differ where it is not."""
+    monkeypatch.setenv(output.VARIABLE, str(tmp_path))
+    figures.save(drawings.variance(), "figure")
+    assert (tmp_path / "figure.pdf").stat().st_size > 0
+    assert not caplog.records

@@ -5,9 +5,10 @@ Ito's, which colour-blind readers can tell apart. Markers and line styles repeat
 Figures are made without pyplot, so nothing global is set and none stays open.
 """
 
+import logging
 import re
-from collections.abc import Iterable, Sequence
-from contextlib import _GeneratorContextManager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import _GeneratorContextManager, contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import pairwise
@@ -214,8 +215,20 @@ def _wrapped(text: str) -> str:
     return fill(re.sub(r"\$[^$]+\$", lambda maths: maths[0].replace(" ", "\0"), text), 28).replace("\0", " ")
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without fontTools' warnings of the dates in the mathematical fonts, which a PDF embeds."""
+    logger = logging.getLogger("fontTools")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 def _drawn(fig: _Figure, kind: str) -> bytes:
-    with style(), BytesIO() as file:
+    with style(), _quiet(), BytesIO() as file:
         # No date in the PDF: the same figure is the same file.
         fig.savefig(file, format=kind, dpi=_DPI, metadata={"CreationDate": None} if kind == "pdf" else None)
         return file.getvalue()
