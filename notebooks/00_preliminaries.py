@@ -560,7 +560,7 @@ _ = ledger.record(
     typical(relative_error(last_layer[:, -1], exact.nngp)),
     typical(relative_error(last_layer[:, -1], exact.body)),
 )
-print("exact kernels: Theta less the body's part is kappa:", np.allclose(exact.ntk - exact.body, exact.nngp))
+print("exact kernels: Theta minus the body's part is kappa:", np.allclose(exact.ntk - exact.body, exact.nngp))
 ledger
 
 # %% tags=["figure"]

@@ -111,7 +111,7 @@ ledger = Ledger()
 
 
 def rnd(count, time=inf):
-    """So many bodies, trained."""
+    """`count` trained bodies."""
     return RND(net, heads, count, seed=seed, solver=GradientFlow(time, rtol=rtol)).fit(X)
 
 
@@ -121,7 +121,7 @@ def by_body(model):
 
 
 def largest(findings):
-    """The finding with the largest value: where it is within a tolerance, all are."""
+    """The finding with the largest value; if it is within the tolerance, all are."""
     return max(findings, key=lambda finding: finding.value)
 
 
@@ -183,7 +183,7 @@ figures.save(fig_m1, "fig_m1")
 rows = [
     [name, *(f"{m.value:.2g} ({c.value:.2g})" for m, c in zip(found[name], shared[name], strict=True))] for name in at
 ]
-print("Upper ends of R, and in brackets those of the control")
+print("Upper ends of the 95 % intervals of R, the control's in brackets")
 print(aligned(["t", "errors", "squares", "distance"], rows))
 
 # %% [markdown]
@@ -367,7 +367,7 @@ for k, (q, var) in sorted(many.items()):
     rows.append(
         [str(in_all // k), str(k), f"{1 + CROWDING * k / narrow:.2g}", *(f"{v:.2g}" for v in spread(each, var, in_all))]
     )
-print(aligned(["bodies", "heads on each", "rule", "found", "low", "high"], rows))
+print(aligned(["bodies", "heads on each", "predicted by the rule", "measured", "low", "high"], rows))
 
 # %% [markdown]
 # ## Limits

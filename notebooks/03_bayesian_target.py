@@ -103,7 +103,7 @@ ledger = Ledger()
 
 
 def worst(findings):
-    """The one of several findings that is hardest on its claim: a claim about all of them stands or falls with it."""
+    """The finding with the largest value; a claim about all of them is judged by it."""
     return max(findings, key=lambda finding: finding.value)
 
 
@@ -453,7 +453,7 @@ def cell(found):
     return f"{found[1]:.2f} [{found[2]:.2f}, {found[3]:.2f}]" if found else ""
 
 
-head = ["width", "heads", "NK/P", "one psi a body", "rule", "one psi a head", "rule"]
+head = ["width", "heads", "NK/P", "one psi per body", "rule", "one psi per head", "rule"]
 body = [
     [
         *(f"{n}", f"{k}", f"{found[0]:.2g}"),

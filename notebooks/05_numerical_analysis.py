@@ -117,7 +117,7 @@ ledger = Ledger()
 
 # %%
 def measure(estimator, solver=flow, widths=widths, seeds=seeds, X_test=data.X_test):
-    """Variance estimates of a kind of estimator: of all seeds (widths, seeds, points), of the first (widths, T)."""
+    """Variance estimates of one kind: for all seeds (widths, seeds, points), and for the first (widths, T)."""
 
     def one(run):
         width, seed = run
@@ -218,7 +218,7 @@ figures.save(fig1, "fig1")
 
 # %% tags=["beside"]
 pairs = {"standard": ("ensemble", "rnd"), "bayesian": ("bayesian ensemble", "bayesian rnd")}
-print(f"mean squared difference of the first seed, over its first {n_common} points, and in brackets over all {n_test}")
+print(f"mean squared difference for the first seed, over its first {n_common} points (over all {n_test})")
 print(f"{'n':>5}", *(f"{pair:>20}" for pair in pairs))
 for i, width in enumerate(widths):
     gaps = [(first[rnd][i] - first[ensemble][i]) ** 2 for ensemble, rnd in pairs.values()]
@@ -306,7 +306,7 @@ known = {(heads, "shared"): measured["crowded bayesian rnd"][-1:]}
 
 
 def ratio(count, directions):
-    """Variance over the posterior's, mean over test points and seeds, of one wide body with so many heads."""
+    """Variance over the posterior's, mean over test points and seeds, of one wide body with `count` heads."""
     one_body = partial(bayesian, heads=count, directions=directions)
     if (count, directions) not in known:
         known[count, directions] = measure(one_body, loose, widths[-1:], seeds[:2], common)[0]
@@ -314,10 +314,10 @@ def ratio(count, directions):
 
 
 print(f"Bayesian RND on one body of width {wide.width}, variance over the posterior's")
-print(f"{'K':>5}{'NK/P':>8}{'shared psi':>12}{'psi a head':>12}")
+print(f"{'K':>5}{'NK/P':>8}{'shared psi':>12}{'psi per head':>13}")
 for count in (heads // 16, heads):
     load = n_train * count / wide.hidden_parameters if depth > 1 else 0.0
-    print(f"{count:>5}{load:>8.3f}{ratio(count, 'shared'):>12.1f}{ratio(count, 'independent'):>12.1f}")
+    print(f"{count:>5}{load:>8.3f}{ratio(count, 'shared'):>12.1f}{ratio(count, 'independent'):>13.1f}")
 
 # %% [markdown]
 # ## Gradient descent at 0.1

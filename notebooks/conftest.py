@@ -12,7 +12,7 @@ import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have nbval start its kernels so; it has no option for it."""
+    """Make nbval start its kernels in this way, for which it has no option."""
     folder = TemporaryDirectory(prefix="rndlib-")
     manager = partial(nbval.kernel.KernelManager, transport="ipc", ip=f"{folder.name}/k", transport_encryption="auto")
     patch = pytest.MonkeyPatch()
