@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 VARIABLE = "RNDLIB_OUTPUT"
-# What the system says where a folder takes no more files, and what to do about it.
+# Errors of the system for a folder that takes no more files, and their remedies.
 REFUSED = {
     errno.ENOSPC: "free some space",
     errno.EDQUOT: "free some of your quota",
@@ -24,12 +24,7 @@ class Unwritable(OSError):
 
 
 def folder() -> Path | None:
-    """The folder that takes this run's files; None where nothing is to be written.
-
-    Raises
-    ------
-    ValueError: the variable names something that is not an existing folder.
-    """
+    """The folder for this run's files, or None if nothing is to be written; a ValueError if it does not exist."""
     named = os.environ.get(VARIABLE)
     if not named:
         return None
@@ -40,7 +35,7 @@ def folder() -> Path | None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write the whole file or nothing: into a temporary name beside it, onto the disk, then renamed."""
+    """Write the whole file or nothing: under a temporary name beside it, flushed to disk, then renamed."""
     part = path.with_name(path.name + ".part")
     try:
         with part.open("wb") as file:
@@ -62,7 +57,7 @@ def settle(path: Path) -> None:
 
 
 def refusal(error: OSError) -> str | None:
-    """One line on an error that says that results cannot be written; None for any other error."""
+    """One line about an error that means that results cannot be written; None for any other error."""
     if error.errno not in REFUSED:
         return None
     place = f"{error.filename}: " if error.filename else ""

@@ -1,15 +1,15 @@
-"""What the steps of training take from an array library, so that they are written once for all of them."""
+"""The parts of an array library that the steps of training use, so that they are written once for all libraries."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
 class Library(NamedTuple):
-    """An array library, where its names or its control flow differ from those of the others.
+    """An array library, for names and control flow that differ between libraries.
 
-    xp: its namespace, for functions that all of them have: `where`, `einsum`, `linalg.eigh`.
-    cast: an array in another precision, by its NumPy name.
-    constant: a number, or a sequence of numbers, as an array on the device of another one.
+    xp: Its namespace, for functions that all of them have: `where`, `einsum`, `linalg.eigh`.
+    cast: An array in another precision, by its NumPy name.
+    constant: A number, or a sequence of numbers, as an array on the device of another one.
     cond: `cond(predicate, yes, no, value)` is `yes(value)` or `no(value)`.
     while_loop: `while_loop(condition, body, state)` is the first state that does not meet the condition.
     kernel_products: `kernel_products(tangent, vs)` are the products of a `TangentKernel` with (vectors, N, K).
