@@ -59,14 +59,12 @@ def walk(
 ) -> tuple[Float[np.ndarray, "places d"], Float[np.ndarray, " places"], Float[np.ndarray, " corners"]]:
     """Points along straight lines from each corner to the next, to plot a function of many inputs against one.
 
+    Returns the points, the distance walked at each point, and the distance walked at each corner.
+
     Parameters
     ----------
     corners: Two or more points, `(corners, in_dim)`.
     per_leg: Points per leg, including its first corner.
-
-    Returns
-    -------
-    The points, the distance walked at each, and the distance walked at each corner.
 
     >>> from rndlib import datasets
     >>> points, distances, corners = datasets.walk([[0.0, 0.0], [3.0, 4.0]], per_leg=2)

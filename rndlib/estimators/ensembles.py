@@ -89,7 +89,8 @@ class _Ensemble(RegressorMixin, Estimator):
 class DeepEnsemble(_Ensemble):
     """Networks trained on the same labels from independent initial weights (Theorem 2.1).
 
-    In the limit of width, each is an independent draw from `laws.ensemble`.
+    In the limit of width, each is an independent draw from `laws.ensemble`. After `fit`, `net_` is the network, and
+    `n_features_in_` and `feature_names_in_` (for data frames) describe the columns of X.
 
     Parameters
     ----------
@@ -102,11 +103,6 @@ class DeepEnsemble(_Ensemble):
         thousand points.
     dtype: "float64" or "float32", the precision in which trained functions are evaluated. float32 changes them by a few
         parts in a million. The precision of training depends on the solver's `rtol`.
-
-    Attributes
-    ----------
-    net_, n_features_in_: Network and number of columns, after `fit`.
-    feature_names_in_: Column names, if X was a data frame with named columns.
 
     >>> from rndlib import MLP, DeepEnsemble, datasets
     >>> data = datasets.toy(seed=0, n_test=5)

@@ -15,7 +15,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 @dataclass(frozen=True)
 class Claim:
-    """One row of the ledger, as declared; as in `claims.toml`.
+    """One row of the ledger, as declared in `claims.toml`.
 
     The check passes if `statistic`, computed by the function `check` of `rndlib.evidence.statistics`, is at most
     `tolerance`. `unit` is the unit of replication, which the interval counts. `why` derives the tolerance, without any

@@ -18,15 +18,10 @@ from rndlib.training.weights import Params, Role, draw, draw_offsets
 class MisbuiltTarget(BayesianRND):
     """Bayesian RND with a target `J_theta f(x) psi` for another theta or psi than those of Proposition 4.1.
 
-    It has one head per body.
-
-    Parameters
-    ----------
-    at: Role whose draw theta is. The proposition has PREDICTOR, the predictor's initial parameters; DIRECTION takes the
-        target at psi itself.
-    along: Role whose draw psi is. The proposition has DIRECTION, a separate draw; PREDICTOR takes the target along the
-        predictor's initial parameters.
-    keep_last: Whether to keep the last layer's part of psi, which the proposition sets to zero.
+    theta is the draw of role `at`, PREDICTOR in the proposition; DIRECTION takes the target at psi itself. psi is the
+    draw of role `along`, DIRECTION in the proposition; PREDICTOR takes the target along the predictor's initial
+    parameters. `keep_last` keeps the last layer's part of psi, which the proposition sets to zero. There is one head
+    per body.
     """
 
     def __init__(

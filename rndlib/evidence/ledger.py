@@ -106,10 +106,7 @@ class Ledger:
     def record(self, claim_id: str, finding: Finding, control: Finding) -> Verdict:
         """Judge a declared claim by its finding and by that of the same statistic on the claim's negative control.
 
-        Raises
-        ------
-        ValueError: The claim is not declared or already on record, a number comes from another check than the claim
-            declares, or a number is not finite.
+        A ValueError refuses undeclared claims, second verdicts, and numbers that are not finite or of another check.
         """
         if claim_id not in CLAIMS:
             raise ValueError(

@@ -53,8 +53,7 @@ def trajectories(
     """Outputs of trained networks over training time, one panel each, on the lines predicted from their own start.
 
     The lines are at the rising times `moments`; networks were trained to `times`, of which an infinite one is drawn at
-    the last of the moments. `wrong` is the label and the lines of a wrong
-    prediction.
+    the last of the moments. `wrong` has the label and lines of a wrong one.
     """
     last = moments[-1]
     at = np.minimum(times, last)

@@ -56,7 +56,7 @@ class Predictive:
 
 @dataclass(frozen=True)
 class Score:
-    """A score of every test point, higher for points unlike the training points; `errors` are those of its heads."""
+    """A score of every test point, higher for points unlike the training points; `errors` are those of RND's heads."""
 
     values: Values
     parameters: int
@@ -68,8 +68,7 @@ def run(
 ) -> tuple[dict[str, list[Found]], dict[str, float]]:
     """The results of every contender on the tasks, and the median seconds of fitting and predicting, by name.
 
-    Contenders run one after the other, so that their times can be compared, with one BLAS thread, because the products
-    are small. The median leaves out compilation on the first task.
+    One after the other and with one BLAS thread, to compare times. The median leaves out compilation on the first task.
     """
     from threadpoolctl import threadpool_limits  # scikit-learn brings it.
 

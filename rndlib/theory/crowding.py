@@ -4,8 +4,8 @@ The rules are fits to trained networks at convergence (SiLU, depth 2, 10 and 20 
 for warnings only, and correct nothing. Notebooks 02 (standard RND) and 03 (Bayesian RND) compare them with networks.
 
 K heads at N points pose N K equations for the P hidden parameters that they share. The variance of Bayesian RND is off
-by an amount that depends on the load x = N K / P, known to about 0.1. Observation noise weakens the equations of the
-smallest eigenvalues of Theta most, and these do the harm. So with noise, N is replaced by tr(S^2), where
+by an amount that follows the load x = N K / P, to about 0.1. Observation noise weakens the equations of the smallest
+eigenvalues of Theta most, and these do the harm. So with noise, N is replaced by tr(S^2), where
 S = Theta (Theta + noise_std^2 I)^-1 is the smoother on the training points: its effective number of points.
 
 Standard RND keeps its mean. Its variance over seeds grows as 1 + c K / n, with a c between 1 and 5 that depends on the

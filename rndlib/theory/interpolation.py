@@ -24,17 +24,12 @@ Vector = Float[np.ndarray, " n"]
 
 @dataclass(frozen=True)
 class Series:
-    """E[phi(u) phi(v)] and E[phi'(u) phi'(v)] between two sets of points, as polynomials in the angle of u and v.
+    """E[phi(u) phi(v)] and E[phi'(u) phi'(v)] between two sets of points, as polynomials in the angle of u and v."""
 
-    scales: Standard deviations (here) of the points in both sets.
-    rows, cols: Weights of the values at the nodes of each scale, for each point.
-    coefficients: Coefficients of Chebyshev's polynomials, at all pairs of these nodes.
-    """
-
-    scales: tuple[Float[np.ndarray, " n1"], Float[np.ndarray, " n2"]]
-    rows: Float[np.ndarray, "nodes1 n1"]
-    cols: Float[np.ndarray, "nodes2 n2"]
-    coefficients: Float[np.ndarray, "terms 2 nodes1 nodes2"]
+    scales: tuple[Float[np.ndarray, " n1"], Float[np.ndarray, " n2"]]  # of the points, here standard deviations
+    rows: Float[np.ndarray, "nodes1 n1"]  # weights of the values at the nodes of the first scale, for each point
+    cols: Float[np.ndarray, "nodes2 n2"]  # the same for the second
+    coefficients: Float[np.ndarray, "terms 2 nodes1 nodes2"]  # of Chebyshev's polynomials, at all pairs of nodes
 
     def strip(self, rows: slice | Int[np.ndarray, " rows"]) -> Callable[[slice, Tile], tuple[Tile, Tile]]:
         """Both expectations of some points of the first set, as a function of a slice of the second and covariances."""
@@ -85,13 +80,6 @@ class Interval:
     its values at n Chebyshev nodes, with an error that falls as rho^-n, rho = (1 + sqrt(1 - r^2)) / r: the largest
     ellipse with foci -r and r in the disc touches it at -1 and 1 (Trefethen, 2013, "Approximation Theory and
     Approximation Practice", theorem 8.2). For 1e-14 that takes 15 nodes if hi = 2 lo, and 40 if hi = 40 lo.
-
-    >>> import numpy as np
-    >>> from rndlib.theory.interpolation import Interval
-    >>> interval = Interval(1.0, 3.0)
-    >>> v = np.linspace(1, 3, 50)
-    >>> bool(np.abs(np.log(interval.nodes) @ interval.basis(v) - np.log(v)).max() < 1e-14)
-    True
     """
 
     lo: float

@@ -120,7 +120,7 @@ def variances(net: MLP, name: str, X: Points) -> Layers:
     Raises
     ------
     ValueError: A variance is so large or so small that products of two overflow or underflow. The message calls X
-    `name`.
+        `name`.
 
     >>> import numpy as np
     >>> from rndlib import MLP, kernels

@@ -30,7 +30,7 @@ def largest_eigenvalue(problem: Problem, backend: Backend) -> float:
     if n * heads <= FORMED:
         kernels = np.add(*backend.tangent_kernels(*given)).transpose(0, 3, 1, 4, 2).reshape(bodies, n * heads, -1)
         return float(np.linalg.eigvalsh(kernels).max()) + problem.noise_std**2
-    start = np.sin(np.arange(1.0, 1.0 + n * heads)).reshape(n, heads)  # irregular: orthogonal to no eigenvector
+    start = np.sin(np.arange(1.0, 1.0 + n * heads)).reshape(n, heads)  # irregular, not orthogonal to eigenvectors
     v = np.tile(start / np.linalg.norm(start), (bodies, 1, 1))
     before, beside = np.zeros_like(v), np.zeros(bodies)
     diagonals, besides = [], []

@@ -6,21 +6,13 @@ from math import ceil, sqrt
 
 @dataclass(frozen=True)
 class Pilot:
-    """Step-size advice from a few trained bodies for others of the same network.
+    """Step-size advice from a few trained bodies for others of the same network; errors are maxima over bodies."""
 
-    Distances and errors are the largest over the bodies.
-
-    steps: The number of steps that were fine enough, in the finer of two integrations.
-    reach: Relative distance from the finer integration to the extrapolation.
-    error, plain: Relative error of the extrapolation, and of the finer integration alone.
-    largest: Largest eigenvalue of the tangent kernels before training, for which the time grid was laid out.
-    """
-
-    steps: int
-    reach: float
-    error: float
-    plain: float
-    largest: float
+    steps: int  # that were fine enough, in the finer of two integrations
+    reach: float  # relative distance from the finer integration to the extrapolation
+    error: float  # relative error of the extrapolation
+    plain: float  # relative error of the finer integration alone
+    largest: float  # eigenvalue of the tangent kernels before training, for which the time grid was laid out
 
     @property
     def extrapolates(self) -> bool:

@@ -27,8 +27,8 @@ class Report:
     error: Largest estimated relative error of the trained function; 0 for gradient descent, None for minibatches.
     evaluations: Largest number of evaluations of network and tangent kernel on the training set, over bodies; for
         descent and minibatches, the number of steps.
-    converged: Whether the requested accuracy was reached. For minibatches, whether all epochs ran or the patience ran
-    out.
+    converged: Whether the requested accuracy was reached. For minibatches, whether all epochs ran or the patience
+        ran out.
 
     >>> from rndlib import MLP, RND, datasets
     >>> report = RND(MLP(3, width=64), heads=4).fit(datasets.toy(0).X).report

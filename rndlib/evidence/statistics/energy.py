@@ -28,10 +28,10 @@ from rndlib.evidence.statistics.intervals import error_over_pairs, normal_quanti
 def energy(samples: ArrayLike, mean: ArrayLike, cov: ArrayLike, wrong: ArrayLike, confidence: float = 0.95) -> Finding:
     """Energy distance of the networks' joint law from N(mean, cov), as a multiple of that of N(mean, wrong).
 
-    `samples` (networks, points) are the outputs of four or more independently seeded networks; `wrong` (points, points)
-    may be semidefinite. Since D is a metric, a value of at most 1/2 means that the networks are closer to the law than
-    to the wrong one. The interval, judged by its upper end, is that of a mean over pairs of independent networks,
-    degenerate part included.
+    `samples` (networks, points) are the outputs of four or more independently seeded networks; `wrong` may be
+    semidefinite. Since D is a metric, a value of at most 1/2 means that the networks are closer to the law than to the
+    wrong one. The interval, judged by its upper end, is that of a mean over pairs of networks, degenerate part
+    included.
     """
     white = whitened(samples, mean, cov)
     networks, points = white.shape

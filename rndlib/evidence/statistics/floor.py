@@ -55,8 +55,7 @@ def floor_draws(
     `cov` (points, points) is the law's covariance, whose scale does not matter; `rnd_seeds` and `ensemble_seeds` are
     the numbers of models that are paired. With cov = F F^T and W a Wishart matrix in the few coordinates of F, an
     estimate at x is f_x^T W f_x / dof, so no function is ever drawn. Relative to their mean, the draws hardly depend on
-    the number of
-    points: a random thousand is enough.
+    the number of points: a random thousand is enough.
     """
     factor = _factor(checks.array("cov", cov, None, None))
     rng = np.random.default_rng(seed)

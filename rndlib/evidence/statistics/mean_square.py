@@ -47,8 +47,8 @@ def field_covariance(values: ArrayLike, cov: ArrayLike, dof: int, confidence: fl
     """Relative difference between the covariances of q over x and the law's 2 Sigma(x, x')^2 / dof.
 
     Sigma is `cov` (points, points), the covariance of one ensemble member; dof is heads per body, or members minus one.
-    Differences and covariances are root mean squares over all pairs of different points, with q in units of Sigma(x,
-    x). Fields that are independent over x are at 1, fields whose variance is off by the factor 1 + e at 2 e.
+    Differences and covariances are root mean squares over all pairs of different points, with q in units of
+    Sigma(x, x). Fields that are independent over x are at 1, fields whose variance is off by the factor 1 + e at 2 e.
     """
     law, products = _pairs(values, cov, dof)
     return root_finding(*squared_length(products - law, confidence), float(law @ law))

@@ -17,9 +17,9 @@ from rndlib.training.weights import Params
 class GradientDescent(Solver):
     """Full-batch gradient descent on `L = 1/2 ||f(X) - y||^2`, the paper's optimiser.
 
-    The loss is the sum over points and heads, as the paper prints it. For the mean over N points, give `learning_rate /
-    N`. Let lambda_max be the largest eigenvalue of a network's own tangent kernel at its start. A rate of `2 /
-    lambda_max` or more diverges, and `fit` refuses it.
+    The loss is the sum over points and heads, as the paper prints it. For the mean over N points, give
+    `learning_rate / N`. Let lambda_max be the largest eigenvalue of a network's own tangent kernel at its start. A rate
+    of `2 / lambda_max` or more diverges, and `fit` refuses it.
 
     Parameters
     ----------

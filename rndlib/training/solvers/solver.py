@@ -19,10 +19,8 @@ class Solver(ABC):
     def train(self, task: Task, backend: Backend) -> Trained:
         """Train every body of a task.
 
-        Raises
-        ------
-        ValueError: Training cannot work; the message says why, and what to change.
-        DivergenceError: A body diverged, or missed the requested accuracy.
+        Raises ValueError if training cannot work, and DivergenceError if a body diverged or missed the requested
+        accuracy.
         """
 
 

@@ -83,23 +83,14 @@ def linearised(net: MLP, params: Params, X: Float[Array, "n d"]) -> tuple[Float[
 @partial(register_dataclass, data_fields=["inputs", "slopes", "weights", "transposed", "grams"], meta_fields=["net"])
 @dataclass
 class LinearMLP:
-    """An `MLP` linearised at its parameters, on N points: `rndlib.training.protocols.Linearised`, layer by layer.
-
-    For l = 1..L, and slopes for l = 1..L-1:
-
-    inputs: x^l, (N, n_{l-1}).
-    slopes: phi'(z^l), (N, n_l).
-    weights: sigma_w / sqrt(n_{l-1}) w^l, transposed, (n_{l-1}, n_l).
-    transposed: Their transposes, (n_l, n_{l-1}): XLA's CPU product with a transposed view is several times slower.
-    grams: G^l, (N, N).
-    """
+    """An `MLP` linearised at its parameters, on N points: `rndlib.training.protocols.Linearised`, layer by layer."""
 
     net: MLP
-    inputs: list[Array]
-    slopes: list[Array]
-    weights: list[Array]
-    transposed: list[Array]
-    grams: list[Array]
+    inputs: list[Array]  # x^l, (N, n_{l-1}), for l = 1..L
+    slopes: list[Array]  # phi'(z^l), (N, n_l), for l = 1..L-1
+    weights: list[Array]  # sigma_w / sqrt(n_{l-1}) w^l, transposed, (n_{l-1}, n_l)
+    transposed: list[Array]  # their transposes: XLA's CPU product with a transposed view is several times slower
+    grams: list[Array]  # G^l, (N, N)
 
     def push_forward(self, change: Params) -> Float[Array, "n heads"]:
         dz = jnp.zeros((self.inputs[0].shape[0], 0), self.inputs[0].dtype)

@@ -48,9 +48,7 @@ def linearised(
 class LinearMLP:
     """A batch of networks of one `MLP`, linearised at their parameters, on N points, layer by layer.
 
-    inputs: sigma_w / sqrt(n_{l-1}) x^l, (bodies, N, n_{l-1}), for l = 1..L.
-    slopes: sigma_w / sqrt(n_l) phi'(z^l), (bodies, N, n_l), for l = 1..L-1.
-    weights: w^l, (bodies, n_l, n_{l-1}), for l = 1..L.
+    For l = 1..L, inputs are sigma_w / sqrt(n_{l-1}) x^l, slopes sigma_w / sqrt(n_l) phi'(z^l) (without L), weights w^l.
     """
 
     def __init__(self, net: MLP, inputs: list[Tensor], slopes: list[Tensor], weights: list[Tensor]):
