@@ -14,6 +14,9 @@ from rndlib.evidence.ledger import Ledger, Verdict, rounded
 from rndlib.evidence.tables import aligned
 from rndlib.running import costs, notebooks
 
+NOT_OURS = ("Module", "Exception", "UserWarning", "tuple", "BaseEstimator", "RegressorMixin")
+"""Base classes of other packages, whose members their own documentation describes."""
+
 MODULES = ("theory.kernels", "theory.laws", "datasets", "training.initial", "theory.crowding", "theory.mismatch", "jax")
 """The modules whose public functions and classes are documented, beside `rndlib` and `rndlib.torch` themselves."""
 
@@ -129,6 +132,6 @@ def _module(module: str, documented: Sequence[str]) -> str:
         found = getattr(import_module(module), name)
         lines += [f".. {'autoclass' if inspect.isclass(found) else 'autofunction'}:: {module}.{name}"]
         if inspect.isclass(found):
-            lines += ["   :members:", "   :inherited-members: Module, Exception, UserWarning, tuple"]
+            lines += ["   :members:", f"   :inherited-members: {', '.join(NOT_OURS)}"]
         lines += [""]
     return "\n".join([*lines, "```", ""])

@@ -9,17 +9,17 @@ Inference". A network's prediction with its uncertainty, in five lines:
 >>> mean, std = model.predict(data.X_test[:2], return_std=True)
 >>> samples = model.sample_y(data.X_test[:2], n_samples=3)  # (2, 3): three functions, each at both points
 
-`RND` needs no labels: its `variance` says how far a point is from those it was trained on. `DeepEnsemble` and
-`BayesianEnsemble` do the same with many networks. All four are estimators of scikit-learn. They train by
-`GradientFlow` or `GradientDescent`, on large data by `StochasticGradient`, with `backend="jax"` or `"torch"`. Training
-that fails raises `DivergenceError`; too many heads for the width warn with `HeadsWarning`. `MLP`
-describes the network; `kernels` and `laws` have the exact limits that all of this tends to with width. Each has an
-example in its own help.
+`RND` needs no labels: its `variance` says how unlike the training points a point is. `DeepEnsemble` and
+`BayesianEnsemble` do the same with many networks. All four are scikit-learn estimators. They train by `GradientFlow`
+or `GradientDescent`, on large data by `StochasticGradient`, with `backend="jax"` or `"torch"`. Failed training raises
+`DivergenceError`. Too many heads for the width give a `HeadsWarning`. `MLP` describes the network; `kernels` and
+`laws` have the exact infinite-width limits. Every name has an example in its help.
 
-For PyTorch, `rndlib.torch` has RND as an exploration bonus, `RNDBonus`, and `explain`, which says what the error of two
-modules of your own means; `mismatch.factor` what RND estimates where predictor and target differ.
+For PyTorch, `rndlib.torch` has `RNDBonus`, an exploration bonus, and `explain`, which says what the error between two
+modules of your own means. `mismatch.factor` is for RND whose predictor and target differ.
 
-Nothing here imports jax or torch until a backend, or `rndlib.torch`, is asked for.
+An argument of the wrong type, shape or range raises a ValueError that names the argument, its value and the remedy;
+`Raises` sections list other errors only. Nothing here imports jax or torch before it is needed.
 """
 
 from importlib import import_module

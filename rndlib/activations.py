@@ -1,8 +1,8 @@
-"""Nonlinearities, each one function that serves NumPy, JAX and PyTorch alike.
+"""Nonlinearities. Each is one function that works with NumPy, JAX and PyTorch.
 
 The function takes an array and the `Functions` of its library, `phi(u, xp)`, and uses operators on `u` and functions of
-`xp`. Slopes follow by differentiating it, and kernels by quadrature (`rndlib.theory.quadrature`). Closed forms of
-kernels (`rndlib.theory.mixtures`) and fused slopes (in the backends) are faster ways for some of the registered names.
+`xp`. Slopes follow by differentiation, and kernels by quadrature (`rndlib.theory.quadrature`). Some registered names
+have shortcuts: kernels in closed form (`rndlib.theory.mixtures`) and fused slopes (in the backends).
 """
 
 from collections.abc import Callable
@@ -21,11 +21,11 @@ _PROBE = np.linspace(-8, 8, 34).reshape(2, 17)  # an even number of points, so t
 
 
 class Functions(SimpleNamespace):
-    """The functions that an activation may call, as one array library (`library`) has them; all are elementwise.
+    """The elementwise functions of one array library (`library`) that an activation may call.
 
     `abs`, `cos`, `erf`, `exp`, `expm1`, `log1p`, `logaddexp`, `maximum`, `minimum`, `sigmoid` (the logistic function),
-    `sign`, `sin`, `sqrt`, `tanh` and `where`. `maximum`, `minimum`, `logaddexp` and `where` take numbers beside arrays;
-    `where(condition, a, b)` needs one array among a and b.
+    `sign`, `sin`, `sqrt`, `tanh` and `where`. `maximum`, `minimum`, `logaddexp` and `where` accept numbers besides
+    arrays, but `where(condition, a, b)` needs an array as a or b.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -39,14 +39,10 @@ class Activation:
 
     Parameters
     ----------
-    name: what it is called.
+    name: Label of the activation.
     function: `phi(u, xp)`, elementwise: takes an array of any shape and the `Functions` of its library, returns an
-        array of that shape. It must be finite, and smooth except at 0, where it or its slope may jump. Where
-        networks are pickled, define it at the top of a module.
-
-    Raises
-    ------
-    ValueError: `name` is not a string, or `function` does not work on a NumPy array as described.
+        array of that shape. It must be finite, and smooth except at 0, where it or its slope may jump. To pickle
+        networks, define it at the top level of a module.
 
     >>> from rndlib import MLP
     >>> from rndlib.activations import Activation
@@ -80,12 +76,7 @@ class Activation:
                     )
 
     def __call__(self, u: Any, xp: Functions) -> Any:
-        """phi(u) for an array of the library that `xp` belongs to.
-
-        Raises
-        ------
-        ValueError: the function fails on such an array, for example since it calls a function that `xp` has not.
-        """
+        """phi(u) for an array of the library of `xp`; a ValueError if the function fails on such an array."""
         try:
             return self.function(u, xp)
         except (AttributeError, TypeError) as error:
@@ -95,17 +86,17 @@ class Activation:
             ) from error
 
     def value_and_slope(self, u: Array) -> tuple[Array, Array]:
-        """phi(u) and phi'(u) of a float64 array, to rounding; at a kink the slope to the left of it.
+        """phi(u) and phi'(u) of a float64 array, up to rounding; at a kink, the slope to the left of it.
 
-        The slope is the imaginary part of phi(u + ih) / h, which subtracts nothing, so that h may be tiny (Squire and
-        Trapp, 1998, "Using complex variables to estimate derivatives of real functions").
+        The slope is the imaginary part of phi(u + ih) / h, which subtracts nothing, so h may be tiny (Squire and Trapp,
+        1998).
         """
         both = self(u + _STEP * 1j, NUMPY)
         return np.real(both), np.imag(both) / _STEP
 
 
 def named(activation: str | Activation) -> str | Activation:
-    """The name of a registered activation; another one as it is."""
+    """The name of a registered activation, or any other activation itself."""
     if isinstance(activation, Activation) and ACTIVATIONS.get(activation.name) == activation:
         return activation.name
     return activation
@@ -121,7 +112,7 @@ def _logaddexp(a: Any, b: Any) -> Any:
     return high + np.log1p(np.exp(low - high))
 
 
-# For complex numbers, too: NumPy compares them by their real parts first.
+# These also work with complex numbers, which NumPy compares by their real parts first.
 NUMPY = Functions(
     library="NumPy",
     abs=_abs,
@@ -151,10 +142,10 @@ ACTIVATIONS: dict[str, Activation] = {
         "gelu": lambda u, xp: 0.5 * u * (1 + xp.erf(u * 0.5**0.5)),
         "tanh": lambda u, xp: xp.tanh(u),
         "softplus": lambda u, xp: xp.logaddexp(u, 0.0),
-        # Not by `minimum`, whose slope at 0 JAX and PyTorch share out between both arguments.
+        # Without `minimum`, whose slope at 0 JAX and PyTorch divide between both arguments.
         "elu": lambda u, xp: xp.where(u > 0, u, xp.expm1(xp.where(u > 0, 0.0, u))),
         "leaky_relu": lambda u, xp: xp.where(u > 0, u, 0.01 * u),
         "sin": lambda u, xp: xp.sin(u),
     }.items()
 }
-"""Activations by the names that `MLP` takes; PyTorch's names, where it has the function, and its default constants."""
+"""Activations by the names that `MLP` takes, with the names and default constants of PyTorch if it has them."""

@@ -57,7 +57,7 @@ def choice(name: str, value: Any, among: Iterable[str]) -> str:
 
 
 def points(name: str, X: ArrayLike, in_dim: int | None) -> np.ndarray:
-    """Input points as a finite float64 array `(n_samples, in_dim)` with at least one row; None for any `in_dim`."""
+    """Input points as a finite float64 array `(n_samples, in_dim)` with at least one row; None allows any `in_dim`."""
     array = _numbers(name, X)
     if array.ndim != 2 or array.size == 0 or in_dim not in (None, array.shape[1]):
         wanted = "n_features" if in_dim is None else in_dim
@@ -74,7 +74,7 @@ def labels(name: str, y: ArrayLike, n_samples: int) -> np.ndarray:
 
 
 def array(name: str, values: ArrayLike, *sizes: int | None) -> np.ndarray:
-    """A finite float64 array of these sizes, None standing for any size of at least one."""
+    """A finite, non-empty float64 array of these sizes; None allows any size."""
     array = _numbers(name, values)
     fits = array.ndim == len(sizes) and all(want in (None, size) for want, size in zip(sizes, array.shape, strict=True))
     if not fits or array.size == 0:
@@ -91,7 +91,7 @@ def fraction(name: str, value: Any) -> float:
 
 
 def distinct(name: str, X: np.ndarray) -> np.ndarray:
-    """Training points without repetition: a repeated point makes the noise-free kernel singular."""
+    """Training points without repeated rows, which would make the noise-free kernel singular."""
     _, first, count = np.unique(X, axis=0, return_index=True, return_counts=True)
     if count.max() > 1:
         raise ValueError(

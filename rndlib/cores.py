@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 COUNT = "PYTHON_CPU_COUNT"
-"""How many cores Python is to count; its own `os.process_cpu_count` reads it from 3.13 on."""
+"""Number of cores that Python should count; from 3.13 on `os.process_cpu_count` reads it, too."""
 
 BLAS = ["OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"]
 THREADS = ["OMP_NUM_THREADS", *BLAS, "NUMEXPR_NUM_THREADS", "PJRT_NPROC", COUNT]
@@ -29,36 +29,35 @@ def usable() -> list[int]:
 
 
 def count() -> int:
-    """How many threads of this process should compute at once: one per core, or as the environment says."""
+    """Number of threads that should compute at once: one per core, unless the environment says otherwise."""
     stated = os.environ.get(COUNT, "")
     return int(stated) if stated.isdecimal() and int(stated) > 0 else len(usable())
 
 
 def pin(cores: Sequence[int]) -> None:
-    """Keep the calling thread, and the processes that it starts, on these cores, where the system can."""
+    """Keep the calling thread, and the processes that it starts, on these cores, if the system can."""
     if hasattr(os, "sched_setaffinity"):
         with suppress(OSError):  # Some containers forbid it.
             os.sched_setaffinity(0, cores)
 
 
 def threads(count: int) -> dict[str, str]:
-    """Environment variables for a process that is to use `count` threads; those that are set already stay."""
+    """Environment variables for a process with `count` threads; variables that are set already keep their values."""
     return {name: os.environ.get(name, str(count)) for name in THREADS}
 
 
 def one_blas_thread() -> dict[str, str]:
     """Environment variables for one BLAS thread, unless they are set.
 
-    BLAS's own threads wait by spinning, on cores that the threads of `parallel` and of XLA compute on: they made
-    notebook 05 a fifth slower.
+    BLAS's own threads wait by spinning, on cores that the threads of `parallel` and of XLA need.
     """
     return {name: os.environ.get(name, "1") for name in BLAS}
 
 
 def split(count: int, size: int) -> list[list[int]]:
-    """`range(count)` in consecutive blocks of one length, `size` or a little less.
+    """`range(count)` in consecutive blocks of equal length, at most `size`.
 
-    The last block repeats its last index where it has to: blocks of one shape share their compiled programs.
+    The last block may repeat its last index: blocks of one shape share their compiled programs.
     """
     blocks = -(-count // size)
     length = -(-count // blocks)
@@ -73,8 +72,8 @@ def blockwise(function: Callable[[list[int]], np.ndarray], count: int, size: int
 def parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """`[function(item) for item in items]`, on `count` threads.
 
-    Compiled array code runs outside Python's lock, so threads suffice. Inside such a thread a further call works one
-    item after the other, as the cores are taken. The first error stops what has not begun.
+    Compiled array code runs outside Python's lock, so threads suffice. A nested call runs its items one after the
+    other, because the cores are taken. The first error cancels the items that have not begun.
     """
     items = list(items)
     if getattr(_in_thread, "busy", False) or len(items) == 1:

@@ -27,12 +27,8 @@ class Regression:
 def toy(seed: int, n_train: int = 10, n_test: int = 5000) -> Regression:
     """The paper's problem: x ~ N(0, I_3), labelled by `toy_target`.
 
-    Training and test points come from separate random streams: the first rows of either depend on the seed alone, not
-    on `n_train` or `n_test`.
-
-    Raises
-    ------
-    ValueError: an argument is not a whole number, or out of range.
+    Training and test points come from separate random streams. For one seed, the first rows of each do not depend on
+    `n_train` or `n_test`.
 
     >>> from rndlib import datasets
     >>> bool((datasets.toy(seed=0, n_train=20).X[:10] == datasets.toy(seed=0).X).all())
@@ -47,12 +43,8 @@ def toy(seed: int, n_train: int = 10, n_test: int = 5000) -> Regression:
 def toy_target(X: ArrayLike) -> Float[np.ndarray, " n_samples"]:
     """y(x) = x_1 + x_2 + x_3 - 2 x_1 x_2 x_3, `(n_samples, 3)` to `(n_samples,)`.
 
-    The appendix counts the sum's components from 0 and the product's from 1. With three inputs only this reading makes
-    sense.
-
-    Raises
-    ------
-    ValueError: X is malformed.
+    The paper's Appendix C counts components from 0 in the sum and from 1 in the product. With three inputs, only this
+    reading is possible.
 
     >>> from rndlib import datasets
     >>> datasets.toy_target([[1.0, 2.0, 3.0]])
@@ -67,18 +59,12 @@ def walk(
 ) -> tuple[Float[np.ndarray, "places d"], Float[np.ndarray, " places"], Float[np.ndarray, " corners"]]:
     """Points along straight lines from each corner to the next, to plot a function of many inputs against one.
 
+    Returns the points, the distance walked at each point, and the distance walked at each corner.
+
     Parameters
     ----------
-    corners: `(corners, in_dim)`, two or more.
-    per_leg: points from one corner to the next, including the first of the two.
-
-    Returns
-    -------
-    The points, the distance walked at each, and the distance walked at each corner.
-
-    Raises
-    ------
-    ValueError: fewer than two corners, or per_leg below 1.
+    corners: Two or more points, `(corners, in_dim)`.
+    per_leg: Points per leg, including its first corner.
 
     >>> from rndlib import datasets
     >>> points, distances, corners = datasets.walk([[0.0, 0.0], [3.0, 4.0]], per_leg=2)

@@ -1,4 +1,4 @@
-"""The network of the paper's Eq. 1, as a frozen description that holds no arrays."""
+"""The network of the paper's Eq. 1, as a frozen description without weights."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,17 +16,13 @@ class MLP:
 
     Parameters
     ----------
-    in_dim: number of input features, `n_0`.
-    width: units in each hidden layer, `n`.
-    depth: the paper's `L`, the number of affine layers: 2 is one hidden layer, 1 a linear model.
-    activation: "silu", "relu", "erf", "gelu", "tanh", "softplus", "elu", "leaky_relu" or "sin", or an `Activation`;
-        a registered one is stored as its name.
-    sigma_w: scale of the weights, > 0.
-    sigma_b: scale of the biases, >= 0.
-
-    Raises
-    ------
-    ValueError: a field is of the wrong type or out of range.
+    in_dim: Number of input features, `n_0`.
+    width: Units in each hidden layer, `n`.
+    depth: The paper's `L`, the number of affine layers: 2 is one hidden layer, 1 a linear model.
+    activation: "silu", "relu", "erf", "gelu", "tanh", "softplus", "elu", "leaky_relu" or "sin", or an `Activation`.
+        A registered `Activation` is stored by its name.
+    sigma_w: Scale of the weights, > 0.
+    sigma_b: Scale of the biases, >= 0.
 
     >>> from rndlib import MLP
     >>> MLP(in_dim=3, width=64, activation="gelu")

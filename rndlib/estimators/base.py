@@ -1,4 +1,4 @@
-"""What the four estimators share: a network's description, a seed, a backend, a solver, and the trained bodies."""
+"""Common base of the four estimators: a network, a seed, a backend, a solver and the trained bodies."""
 
 from collections.abc import Callable
 from copy import copy
@@ -31,12 +31,10 @@ DIRECTIONS_BYTES = 2**28
 
 @dataclass(eq=False, repr=False)
 class Estimator(BaseEstimator):
-    """An estimator of scikit-learn whose parameters are the fields of a dataclass.
+    """A scikit-learn estimator whose parameters are the fields of a dataclass.
 
-    The constructor and `set_params` check the parameters, and so does `fit`, as attributes can be set by hand.
-
-    A fitted estimator is self-contained: `fit` keeps a copy of the estimator as it was, and every prediction comes from
-    that copy. Attributes that are set afterwards count from the next `fit` on.
+    The constructor and `set_params` check the parameters. `fit` checks them again, because attributes can be set
+    directly, and keeps a copy of the estimator for predictions: attributes set afterwards count from the next `fit`.
     """
 
     net: Network = None
@@ -46,14 +44,14 @@ class Estimator(BaseEstimator):
     solver: Solver | None = None
     dtype: str = "float64"
 
-    noise_std = 0.0  # Without an annotation, hence no parameter: of estimators that have none.
+    noise_std = 0.0  # No annotation, so not a parameter: the value for estimators without noise.
     _as_fitted = None
 
     def __post_init__(self):
         self._check()
 
     def _check(self) -> None:
-        """Raise a ValueError for a parameter of the wrong type or out of range."""
+        """Check the values of all parameters."""
         if self.net is not None and not isinstance(self.net, MLP) and not callable(self.net):
             raise ValueError(
                 f"net = {self.net!r}: give an rndlib.MLP, a function of the number of columns that makes one, or None"
@@ -79,18 +77,14 @@ class Estimator(BaseEstimator):
         return params | _nested(params) if deep else params
 
     def set_params(self: Model, **params: Any) -> Model:
-        """Set parameters by the names that `get_params` gives; the estimator has to be fitted anew.
-
-        Raises
-        ------
-        ValueError: no such parameter, or a value that the constructor refuses; nothing is set then.
+        """Set parameters by the names that `get_params` gives, or none if one is refused. Forgets the previous fit.
 
         >>> from rndlib import MLP, RND
         >>> RND(MLP(3, width=64), heads=8).set_params(net__width=256, seed=1).net.width
         256
         """
         new = self.get_params(deep=False)
-        for name in sorted(params, key=lambda name: "__" in name):  # a whole description before its fields
+        for name in sorted(params, key=lambda name: "__" in name):  # `net` before its fields, such as `net__width`
             outer, _, field = name.partition("__")
             if name in new:
                 new[name] = params[name]
@@ -109,7 +103,7 @@ class Estimator(BaseEstimator):
 
     @property
     def report(self) -> Report:
-        """What training did: time reached, residual, error, evaluations, converged or not. NotFittedError before `fit`.
+        """The training report: time reached, residual, error, evaluations, and whether training converged.
 
         >>> from rndlib import MLP, RND, datasets
         >>> RND(MLP(3, width=64), heads=4).fit(datasets.toy(0).X).report.converged
@@ -118,14 +112,10 @@ class Estimator(BaseEstimator):
         return self._fitted._trained.report
 
     def variance(self, X: ArrayLike) -> Variances:
-        """The estimate of a variance at X (T, in_dim): (T,), in squared units of y.
+        """Estimated variance at X (T, in_dim): (T,), in the squared units of y.
 
-        Of ensembles the sample variance over members (ddof = 1), of RND half the mean squared error of all heads, of
-        Bayesian RND the mean squared error.
-
-        Raises
-        ------
-        ValueError: an ensemble has fewer than two members.
+        For ensembles, the sample variance over two or more members (ddof = 1); for RND, half the mean squared error of
+        all heads; for Bayesian RND, the mean squared error.
 
         >>> from rndlib import MLP, RND, datasets
         >>> data = datasets.toy(seed=0, n_test=5)
@@ -136,11 +126,7 @@ class Estimator(BaseEstimator):
         return self.variances(X, 1)[0]
 
     def variances(self, X: ArrayLike, groups: int) -> GroupVariances:
-        """`variance` of each of `groups` equal groups of members, or of bodies: (groups, T). They are independent.
-
-        Raises
-        ------
-        ValueError: there are not so many equal groups, or a group of an ensemble has fewer than two members.
+        """`variance` of each of `groups` equal groups of members or bodies, which are independent: (groups, T).
 
         >>> from rndlib import MLP, RND, datasets
         >>> data = datasets.toy(seed=0, n_test=5)
@@ -150,10 +136,10 @@ class Estimator(BaseEstimator):
         raise NotImplementedError
 
     def tangent_kernels(self, X: ArrayLike) -> Float[np.ndarray, "bodies heads heads t t"]:
-        """Empirical tangent kernels of the networks as trained, Theta_t of Eq. 5, at X (T, in_dim).
+        """Empirical tangent kernels of the trained networks, Theta_t of Eq. 5, at X (T, in_dim).
 
         Entry [b, i, j, p, q] is the product of the gradients of head i at point p and head j at point q of network b,
-        with respect to all parameters. `rndlib.initial.tangent_kernels` gives those before training.
+        with respect to all parameters. `rndlib.initial.tangent_kernels` has the tangent kernels before training.
 
         >>> from rndlib import MLP, RND, datasets
         >>> model = RND(MLP(3, width=64), heads=4).fit(datasets.toy(0).X)
@@ -175,10 +161,10 @@ class Estimator(BaseEstimator):
         return validate_data(self, X, reset=False, dtype=np.float64, order="C")
 
     def _begin(self, X: Any, y: Any = None) -> tuple[Any, Any]:
-        """Check parameters and training data. The last fit is forgotten, so that one that fails leaves none."""
+        """Check all inputs. Forgets the previous fit, so that a failed fit leaves the estimator unfitted."""
         self._as_fitted = None
         self._check()
-        # Data frames are stored by columns, and the order in memory changes the rounding of products.
+        # X in row order: data frames are stored by columns, and the memory order changes rounding.
         options: dict[str, Any] = {"y": y, "dtype": np.float64, "order": "C"}
         if y is None:
             points: Any = validate_data(self, X, **options)
@@ -189,13 +175,13 @@ class Estimator(BaseEstimator):
         return points, y
 
     def _end(self: Model, trained: Trained) -> Model:
-        """Keep what was trained, and a copy of all that it was trained with."""
+        """Keep the trained bodies, and a copy of the estimator that they were trained with."""
         self._trained = trained
         self._as_fitted = copy(self)
         return self
 
     def _network(self, columns: int) -> MLP:
-        """The network's description for points of so many columns."""
+        """The network for points with this number of columns."""
         if isinstance(self.net, MLP):
             if self.net.in_dim != columns:
                 raise ValueError(f"X has {columns} columns: give the {self.net.in_dim} of net = {self.net}")
@@ -233,7 +219,7 @@ class Estimator(BaseEstimator):
 
 
 def equal_parts(name: str, count: int, of: str, total: int) -> int:
-    """The size of each of `count` equal parts of `total`; ValueError naming both where it does not divide."""
+    """Size of each of `count` equal parts of `total`; a ValueError names both if `count` does not divide `total`."""
     count = checks.whole(name, count, at_least=1)
     if total % count:
         raise ValueError(f"{name} = {count}: give a divisor of {of} = {total}")
@@ -241,6 +227,6 @@ def equal_parts(name: str, count: int, of: str, total: int) -> int:
 
 
 def _nested(params: dict[str, Any]) -> dict[str, Any]:
-    """The fields of those parameters that are dataclasses, as `net__width`."""
+    """The fields of those parameters that are dataclasses, by names such as `net__width`."""
     described = {name: value for name, value in params.items() if is_dataclass(value) and not isinstance(value, type)}
     return {f"{name}__{f.name}": getattr(value, f.name) for name, value in described.items() for f in fields(value)}

@@ -1,4 +1,4 @@
-"""Bayesian RND: a target whose errors are draws from the centred NTK-GP posterior, and samples made of them."""
+"""Bayesian RND: an RND target with which errors are draws from the centred NTK-GP posterior, and posterior samples."""
 
 from collections.abc import Callable
 from copy import copy
@@ -26,24 +26,20 @@ MeanFunction = Callable[[Float[np.ndarray, "t d"]], Variances]
 class BayesianRND(RegressorMixin, Distillation):
     """RND whose errors are draws from the centred NTK-GP posterior (Proposition 4.1, Theorem 4.2).
 
-    The target is `g~(x) = J_theta_0 u(x) psi*`, at the predictor's own initial parameters, with the last layer's
-    part of psi zero. In the limit of width and time the errors are independent draws from
+    The target is `g~(x) = J u(x) psi*`, where J is the Jacobian at the predictor's own initial parameters and psi is
+    random, with zeros for the last layer. In the limit of width and time the errors are independent draws from
     `laws.bayesian_rnd_error`, and mean + error is a draw from `laws.posterior` (Corollary 4.3).
 
     Parameters
     ----------
-    net: the description of the predictor.
-    heads, bodies: as in `RND`.
-    directions: "shared", one psi for all heads of a body (the paper's JVP footnote), or "independent", one a head.
-    noise_std: standard deviation of the observation noise, >= 0, in the units of y: targets are jittered and
-        parameters drawn back to their start, so that the error has the noisy posterior's covariance.
-    mean: a function from X (T, in_dim) to the mean estimate (T,); by default a network trained on y with its
+    net, heads, bodies: As in `RND`.
+    directions: "shared", one psi for all heads of a body, as in the paper's footnote; or "independent", one psi per
+        head, which costs one Jacobian-vector product per head.
+    noise_std: Standard deviation of the observation noise, >= 0, in the units of y. Training then jitters the targets
+        and pulls the parameters back to their start, so that the error has the covariance of the noisy posterior.
+    mean: Function that returns the mean estimate (T,) for X (T, in_dim). By default, a network trained on y, with its
         initial function subtracted.
-    seed, backend, solver, dtype: as in `DeepEnsemble`.
-
-    Raises
-    ------
-    ValueError: an argument is of the wrong type or out of range.
+    seed, backend, solver, dtype: As in `DeepEnsemble`.
 
     >>> from rndlib import MLP, BayesianRND, datasets
     >>> data = datasets.toy(seed=0, n_test=5)
@@ -68,13 +64,13 @@ class BayesianRND(RegressorMixin, Distillation):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = False  # errors and variances do without labels
+        tags.target_tags.required = False  # errors and variances need no labels
         return tags
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "BayesianRND":
-        """Train the predictors on X (N, in_dim) and, where y (N,) is given and `mean` is not, the mean network on y.
+        """Train the predictors on X (N, in_dim), and the mean network on y (N,) if y is given and `mean` is not.
 
-        Warns with `HeadsWarning` where the heads are too many for the width. Errors as in `DeepEnsemble.fit`.
+        Warns with `HeadsWarning` if there are too many heads for the width. Raises as in `DeepEnsemble.fit`.
 
         >>> from rndlib import MLP, BayesianRND, datasets
         >>> data = datasets.toy(seed=0)
@@ -97,7 +93,7 @@ class BayesianRND(RegressorMixin, Distillation):
         return self._end(trained)
 
     def initial(self, X: ArrayLike) -> tuple[Functions, Functions]:
-        """u_i(x) before training, and g~_i(x), at X (T, in_dim): each (bodies * heads, T), body-major.
+        """Predictors before training and targets at X (T, in_dim): each (bodies * heads, T), one body after the other.
 
         Their difference is the error before training. Needs no `fit`.
 
@@ -121,9 +117,7 @@ class BayesianRND(RegressorMixin, Distillation):
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
         """Mean estimate at X (T, in_dim): (T,); with `return_std` also the posterior standard deviation.
 
-        Raises
-        ------
-        NotFittedError: before `fit`, or `fit` was called without y and no `mean` was given.
+        Raises NotFittedError also if `fit` was called without y and no `mean` was given.
 
         >>> from rndlib import MLP, BayesianRND, datasets
         >>> data = datasets.toy(seed=0, n_test=5)
@@ -139,13 +133,9 @@ class BayesianRND(RegressorMixin, Distillation):
     ) -> Float[np.ndarray, "t samples"]:
         """Functions drawn from the posterior, jointly over X (T, in_dim): (T, n_samples).
 
-        Sample i is the mean estimate plus the error of one head. Heads are drawn without replacement: the paper's
-        draw from U[1, K] can repeat a head, and repeated samples are not independent.
-
-        Raises
-        ------
-        ValueError: more samples than heads.
-        NotFittedError: as in `predict`.
+        Sample i is the mean estimate plus the error of one head. Heads are drawn without replacement, so there are at
+        most `bodies * heads` samples. The draw from U[1, K] of Corollary 4.3 can repeat a head, and repeated samples
+        are not independent. Raises as in `predict`.
 
         >>> from rndlib import MLP, BayesianRND, datasets
         >>> data = datasets.toy(seed=0, n_test=5)
@@ -163,7 +153,7 @@ class BayesianRND(RegressorMixin, Distillation):
         return self._mean(X)[:, None] + self.errors(X)[chosen].T
 
     def _points_that_count(self, X: np.ndarray) -> float:
-        # Solvers that need no kernel are for more points than it can be formed for, or for networks without one.
+        # A solver that needs no kernel may be used with more points than a kernel matrix has room for.
         if self.heads == 1 or (self.solver is not None and not self.solver.needs_kernel):
             return len(X)
         return points_that_count(self.net_, X, float(self.noise_std))

@@ -17,8 +17,6 @@ Members = TypeVar("Members", bound="_Ensemble")
 
 @dataclass(eq=False, repr=False)
 class _Ensemble(RegressorMixin, Estimator):
-    """Independent networks of one output, trained on the same labels."""
-
     members: int = 8
 
     def _check(self) -> None:
@@ -28,13 +26,12 @@ class _Ensemble(RegressorMixin, Estimator):
     def fit(self: Members, X: ArrayLike, y: ArrayLike) -> Members:
         """Train every member on X (N, in_dim), y (N,).
 
-        Warns with `rndlib.training.flow.conditioning.ConditionWarning` where the kernel on X is so nearly singular that
-        gradient flow may take long.
+        Warns with `ConditionWarning` if the kernel on X is so close to singular that gradient flow may take long.
 
         Raises
         ------
-        ValueError: X or y is malformed, or X has a singular kernel.
-        DivergenceError: a network diverged.
+        ValueError: X has a singular kernel.
+        DivergenceError: A network diverged.
 
         >>> from rndlib import MLP, DeepEnsemble, datasets
         >>> data = datasets.toy(seed=0)
@@ -68,7 +65,7 @@ class _Ensemble(RegressorMixin, Estimator):
     def _added(
         self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str
     ) -> Float[np.ndarray, "#bodies 1 #t"]:
-        """The function that is added to each member's network and is not trained; `start` None draws it again."""
+        """The untrained function that is added to each member's network; for `start` None it is drawn again."""
         return np.zeros((1, 1, 1))
 
     def variances(self, X: ArrayLike, groups: int) -> GroupVariances:
@@ -76,11 +73,6 @@ class _Ensemble(RegressorMixin, Estimator):
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
         """Mean over the members at X (T, in_dim): (T,); with `return_std` also the sample standard deviation.
-
-        Raises
-        ------
-        ValueError: X is malformed; or a standard deviation of fewer than two members.
-        NotFittedError: before `fit`.
 
         >>> from rndlib import MLP, DeepEnsemble, datasets
         >>> data = datasets.toy(seed=0, n_test=5)
@@ -97,28 +89,20 @@ class _Ensemble(RegressorMixin, Estimator):
 class DeepEnsemble(_Ensemble):
     """Networks trained on the same labels from independent initial weights (Theorem 2.1).
 
-    In the limit of width, each is an independent draw from `laws.ensemble`.
+    In the limit of width, each is an independent draw from `laws.ensemble`. After `fit`, `net_` is the network, and
+    `n_features_in_` and `feature_names_in_` (for data frames) describe the columns of X.
 
     Parameters
     ----------
-    net: the network's description; or a function from the number of X's columns to one, as `partial(MLP, width=64)`
-        is; None for an `MLP` of its default width 512, depth 2 and silu.
-    members: number of networks, >= 1.
+    net: An `MLP`, or a function that makes one from the number of columns, such as `partial(MLP, width=64)`. None is
+        `MLP` with its defaults (width 512, depth 2, silu).
+    members: Number of networks, >= 1.
     seed: >= 0; the same seed gives the same initial weights on every backend.
     backend: "jax", "torch", or "torch:cuda" for PyTorch on a GPU.
-    solver: `GradientFlow` (the default, to convergence), `GradientDescent`, or `StochasticGradient` for more points
-        than a few thousand.
-    dtype: "float64" or "float32", the precision in which trained functions are evaluated; float32 changes them by a
-        few parts in a million. That of training follows from the accuracy that the solver asks for.
-
-    Attributes
-    ----------
-    net_, n_features_in_: after `fit`, the description of the networks and the number of X's columns.
-    feature_names_in_: the names of the columns, where X was a data frame whose columns have some.
-
-    Raises
-    ------
-    ValueError: an argument is of the wrong type or out of range.
+    solver: `GradientFlow` (the default, to convergence), `GradientDescent`, or `StochasticGradient` for more than a few
+        thousand points.
+    dtype: "float64" or "float32", the precision in which trained functions are evaluated. float32 changes them by a few
+        parts in a million. The precision of training depends on the solver's `rtol`.
 
     >>> from rndlib import MLP, DeepEnsemble, datasets
     >>> data = datasets.toy(seed=0, n_test=5)
@@ -133,18 +117,13 @@ class DeepEnsemble(_Ensemble):
 class BayesianEnsemble(_Ensemble):
     """An ensemble whose members are draws from the NTK-GP posterior in the limit of width (He et al., 2020).
 
-    Member i is `f(x; theta_t) + J_theta_0 f(x) psi*`, with the last layer's part of psi zero (the construction of
-    Proposition 4.1) and this sum trained on the labels. In the limit of width and time each is an
-    independent draw from `laws.posterior`.
+    Each member is the sum of a network and the random function of Proposition 4.1, `f(x; theta_t) + J f(x) psi*`. The
+    sum is trained on the labels. In the limit of width and time each is an independent draw from `laws.posterior`.
 
     Parameters
     ----------
-    noise_std: standard deviation of the observation noise, >= 0, in the units of y.
-    net, members, seed, backend, solver, dtype: as in `DeepEnsemble`.
-
-    Raises
-    ------
-    ValueError: an argument is of the wrong type or out of range.
+    noise_std: Standard deviation of the observation noise, >= 0, in the units of y.
+    net, members, seed, backend, solver, dtype: As in `DeepEnsemble`.
 
     >>> from rndlib import MLP, BayesianEnsemble, datasets
     >>> data = datasets.toy(seed=0, n_test=5)

@@ -27,7 +27,7 @@ class Distillation(Estimator):
         checks.whole("bodies", self.bodies, at_least=1)
 
     def errors(self, X: ArrayLike) -> Functions:
-        """Predictor minus target of every head at X (T, in_dim): (bodies * heads, T), body-major.
+        """Predictor minus target of every head at X (T, in_dim): (bodies * heads, T), one body after the other.
 
         >>> from rndlib import MLP, RND, datasets
         >>> data = datasets.toy(seed=0, n_test=5)
@@ -45,7 +45,7 @@ class Distillation(Estimator):
     def _target(
         self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str
     ) -> Float[np.ndarray, "bodies heads t"]:
-        """The target's functions. `start` has the predictor's initial weights, or None where they are to be drawn."""
+        """The target's functions. `start` has the predictor's initial weights; None draws them again."""
         raise NotImplementedError
 
     def variances(self, X: ArrayLike, groups: int) -> GroupVariances:
@@ -63,15 +63,12 @@ class RND(Distillation):
 
     Parameters
     ----------
-    net: the description of predictor and target, which the theorems need to be the same.
-    heads: outputs of one body, >= 1.
-    bodies: independent networks, >= 1: 1 is the usual multi-head RND, heads=1 an ensemble of RND models.
-    seed, backend, solver, dtype: as in `DeepEnsemble`. Predictor, target and the ensembles of one seed are
+    net: Network of both predictor and target; the theorems need the two to be alike. Values as in `DeepEnsemble`.
+    heads: Outputs per body, >= 1.
+    bodies: Number of independent bodies, >= 1. `bodies=1` is the usual multi-head RND; `heads=1` is an ensemble of RND
+        models.
+    seed, backend, solver, dtype: As in `DeepEnsemble`. With the same seed, predictor, target and ensembles are still
         independent of each other.
-
-    Raises
-    ------
-    ValueError: an argument is of the wrong type or out of range.
 
     >>> from rndlib import MLP, RND, datasets
     >>> data = datasets.toy(seed=0, n_test=5)
@@ -83,9 +80,9 @@ class RND(Distillation):
     _scale = 0.5  # Eq. 2, in the units of an ensemble's variance
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "RND":
-        """Train the predictors on X (N, in_dim). Labels play no part; y is there for pipelines.
+        """Train the predictors on X (N, in_dim). y is ignored; it exists for scikit-learn pipelines.
 
-        Warns with `HeadsWarning` where the heads are too many for the width. Errors as in `DeepEnsemble.fit`.
+        Warns with `HeadsWarning` if there are too many heads for the width. Raises as in `DeepEnsemble.fit`.
 
         >>> from rndlib import MLP, RND, datasets
         >>> RND(MLP(3, width=64), heads=4, bodies=2).fit(datasets.toy(seed=0).X).report.converged

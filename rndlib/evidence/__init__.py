@@ -1,1 +1,1 @@
-"""What the notebooks show: the claims, the statistics that judge them, and the ledger of verdicts."""
+"""The evidence for the paper's claims: the claims, the statistics that judge them, and the ledger of verdicts."""

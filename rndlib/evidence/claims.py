@@ -1,4 +1,4 @@
-"""The paper's claims, each declared once in `claims.toml`, and what a statistic finds about one.
+"""The paper's claims, each declared once in `claims.toml`, and the finding of a statistic about one.
 
 The tolerances are declared before any run; `why` says where each comes from. The ledgers of the notebooks, the command
 line, the README and the site all show this table.
@@ -15,19 +15,11 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 @dataclass(frozen=True)
 class Claim:
-    """One row of the ledger, as declared.
+    """One row of the ledger, as declared in `claims.toml`.
 
-    id: the row's name, as in "E1".
-    statement: the claim in one line.
-    source: its place in the paper.
-    notebook: the notebook that checks it.
-    statistic: the number that is compared with `tolerance`; the check passes if it is at most that.
-    check: the function of `rndlib.evidence.statistics` that computes it.
-    unit: the unit of replication, which the interval counts.
-    kind: "equivalence" at a margin, a "rate", or agreement with a Monte-Carlo "floor".
-    tolerance: the largest value at which the check passes.
-    why: where the tolerance comes from, with no number from a run of the notebook.
-    control: the wrong variant that the same check must reject.
+    The check passes if `statistic`, computed by the function `check` of `rndlib.evidence.statistics`, is at most
+    `tolerance`. `unit` is the unit of replication, which the interval counts. `why` derives the tolerance, without any
+    number from a run of the notebook. `control` is the wrong variant that the same check must reject.
     """
 
     id: str
@@ -45,9 +37,9 @@ class Claim:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a statistic hands to the ledger: the number to compare with a tolerance, and the interval it comes from.
+    """The result of a statistic: the number to compare with a tolerance, and the interval it comes from.
 
-    check: the function of `rndlib.evidence.statistics` that found it; None for a number from elsewhere.
+    `check` is the function of `rndlib.evidence.statistics` that computed it; None for a number from elsewhere.
     """
 
     value: float
@@ -70,7 +62,7 @@ _R = TypeVar("_R")
 
 
 def check(statistic: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Decorate a statistic so that what it returns names it: the ledger refuses the numbers of another one."""
+    """Decorate a statistic so that its findings carry its name: the ledger refuses findings of another one."""
 
     @wraps(statistic)
     def named(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -81,12 +73,7 @@ def check(statistic: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def declared(text: str) -> dict[str, Claim]:
-    """The claims of a table in TOML, by id; `claims.toml` says how it is laid out.
-
-    Raises
-    ------
-    ValueError: a claim lacks a field or has one that no claim has.
-    """
+    """The claims of a table in TOML, by id; a ValueError if a claim lacks a field or has an unknown one."""
     table = tomllib.loads(text)
     by_check = table.pop("checks", {})
     claims = {}

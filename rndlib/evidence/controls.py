@@ -1,7 +1,7 @@
 """Bayesian RND built wrongly on purpose: the negative controls of the claims about it.
 
-Each variant is trained and evaluated by the library's own code. It differs from `BayesianRND` in the one respect that
-its name says, so whatever a check finds in it is due to that.
+Each variant is trained and evaluated by the library's own code, and differs from `BayesianRND` only in the one respect
+that its name says.
 """
 
 import numpy as np
@@ -18,14 +18,10 @@ from rndlib.training.weights import Params, Role, draw, draw_offsets
 class MisbuiltTarget(BayesianRND):
     """Bayesian RND with a target `J_theta f(x) psi` for another theta or psi than those of Proposition 4.1.
 
-    Parameters
-    ----------
-    at: the role whose draw theta is. The proposition's choice is PREDICTOR, the predictor's initial parameters;
-        DIRECTION takes the target at psi itself.
-    along: the role whose draw psi is. The proposition's choice is DIRECTION, a separate draw; PREDICTOR takes the
-        target along the predictor's initial parameters.
-    keep_last: leave the last layer's part of psi as drawn, where the proposition sets it to zero.
-    net, bodies, seed, solver: as in `BayesianRND`, with one head per body.
+    theta is the draw of role `at`, PREDICTOR in the proposition; DIRECTION takes the target at psi itself. psi is the
+    draw of role `along`, DIRECTION in the proposition; PREDICTOR takes the target along the predictor's initial
+    parameters. `keep_last` keeps the last layer's part of psi, which the proposition sets to zero. There is one head
+    per body.
     """
 
     def __init__(
@@ -54,12 +50,7 @@ class NoiseWithoutPull(BayesianRND):
     """Bayesian RND trained on jittered targets, without the penalty that pulls the parameters to their start.
 
     It fits the jittered targets exactly. With G = Theta_XX^-1 Theta_Xx, its error in the limit has the covariance of
-    the noise-free posterior plus `jitter^2 G^T G`.
-
-    Parameters
-    ----------
-    jitter: standard deviation of the jitter, >= 0, in the units of y.
-    net, bodies, seed, solver: as in `BayesianRND`, with one head per body.
+    the noise-free posterior plus `jitter^2 G^T G`. One head per body.
     """
 
     def __init__(self, net: MLP, bodies: int, *, jitter: float, seed: int = 0, solver: Solver | None = None):
@@ -67,7 +58,7 @@ class NoiseWithoutPull(BayesianRND):
         self.jitter = checks.non_negative("jitter", jitter)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "NoiseWithoutPull":
-        """Train the predictors on X (N, in_dim). Errors as in `BayesianRND.fit`; y plays no part."""
+        """Train the predictors on X (N, in_dim); y is ignored."""
         points, _ = self._begin(X)
 
         def targets(bodies: list[int], start: Params) -> np.ndarray:

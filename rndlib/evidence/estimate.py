@@ -1,14 +1,10 @@
-"""An estimate with its interval: the one type that statistics, scores and measured costs share."""
+"""An estimate with its interval: the common type of statistics, scores and measured costs."""
 
 from typing import NamedTuple
 
 
 class Estimate(NamedTuple):
-    """A number with the ends of its interval; in JSON a list of the three. The function that returns it says which.
-
-    >>> from rndlib.evidence.estimate import Estimate
-    >>> value, low, high = Estimate(0.5, low=0.25, high=1.0)
-    """
+    """A number with the ends of its interval; in JSON a list of the three."""
 
     value: float
     low: float

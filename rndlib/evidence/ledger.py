@@ -1,8 +1,8 @@
 """The ledger: one verdict per claim, shown at the end of a notebook and read back by the command line.
 
-Every check has one scalar value and passes if that value is at most a tolerance declared beforehand. The same check, at
-the same settings, applied to a wrong variant (the negative control) must exceed the tolerance: a check that would
-accept the wrong variant too shows nothing.
+Every check has one scalar value and passes if that value is at most a tolerance declared beforehand. The same check on
+a wrong variant (the negative control) must exceed the tolerance: a check that would accept the wrong variant too shows
+nothing.
 """
 
 import json
@@ -21,19 +21,7 @@ FILE = "claims.json"
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a run found about one claim.
-
-    Parameters
-    ----------
-    claim: the claim as it was declared.
-    value: the number compared with the claim's tolerance.
-    interval: the confidence interval that the value comes from, where it has one.
-    control_value: the same number for the negative control.
-
-    Raises
-    ------
-    ValueError: a number is not finite.
-    """
+    """The result of a run on one claim: its value, the interval of the value, and the value of the control."""
 
     claim: Claim
     value: float
@@ -47,7 +35,6 @@ class Verdict:
 
     @property
     def id(self) -> str:
-        """The claim's id."""
         return self.claim.id
 
     @property
@@ -61,7 +48,7 @@ class Verdict:
         return self.control_value > self.claim.tolerance
 
     def row(self) -> dict[str, Any]:
-        """The claim and the verdict on it as one flat object, as in `claims.json`."""
+        """The claim and its verdict as one flat object, as in `claims.json`."""
         return asdict(self.claim) | {
             "value": self.value,
             "interval": self.interval and list(self.interval),
@@ -77,13 +64,7 @@ def holds(verdict: Verdict) -> bool:
 
 
 def read(path: str | Path) -> list[Verdict]:
-    """The verdicts of one `claims.json`.
-
-    Raises
-    ------
-    FileNotFoundError: there is no such file.
-    ValueError: the file is not a ledger, or a verdict in it lacks a field or contradicts its own numbers.
-    """
+    """The verdicts of one `claims.json`; a ValueError if the file is not a consistent ledger."""
     path = Path(path)
     try:
         return [_verdict(row) for row in json.loads(path.read_text(encoding="utf-8"))["claims"]]
@@ -112,7 +93,7 @@ def _cells(verdict: Verdict) -> list[str]:
 
 
 def rounded(number: float) -> str:
-    """Two significant digits and at most three decimals, because the digits of a nearly zero value are noise."""
+    """Two significant digits and at most three decimals, because further digits of a nearly zero value are noise."""
     return f"{round(number, 3) + 0.0:.2g}"
 
 
@@ -123,18 +104,9 @@ class Ledger:
         self.verdicts: list[Verdict] = []
 
     def record(self, claim_id: str, finding: Finding, control: Finding) -> Verdict:
-        """Judge a declared claim.
+        """Judge a declared claim by its finding and by that of the same statistic on the claim's negative control.
 
-        Parameters
-        ----------
-        claim_id: id of a claim in `rndlib.evidence.claims.CLAIMS`.
-        finding: the claim's statistic on what the claim is about.
-        control: the same statistic, at the same settings, on the claim's negative control.
-
-        Raises
-        ------
-        ValueError: no such claim, a number comes from another check than the claim declares, the claim is on record
-            already, or a number is not finite.
+        A ValueError refuses undeclared claims, second verdicts, and numbers that are not finite or of another check.
         """
         if claim_id not in CLAIMS:
             raise ValueError(
@@ -153,7 +125,7 @@ class Ledger:
         return verdict
 
     def write(self) -> None:
-        """Write `claims.json` into the folder of this run (see `rndlib.output`); nothing where there is none."""
+        """Write `claims.json` into the folder of this run (see `rndlib.output`), if there is one."""
         folder = output.folder()
         if folder is not None:
             rows = [verdict.row() for verdict in self.verdicts]

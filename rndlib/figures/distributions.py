@@ -1,4 +1,4 @@
-"""Samples beside the law that they should have: scatter of pairs, histograms, covariances of squares."""
+"""Samples and the law that they should have: scatter of pairs, histograms, covariances of squares."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,9 +21,9 @@ from rndlib.figures.style import (
 
 @style()
 def pairs(panels: Mapping[str, Float[np.ndarray, "fits 2"]], what: str, title: str) -> Figure:
-    """The first of two numbers against the second, a dot for each fit; a panel for each way to get them.
+    """The second of two numbers against the first, one dot per fit and one panel per way to get them.
 
-    panels: title to the pairs, in the law's standard deviations. what: a head, or a sample.
+    `panels` maps titles to the pairs, in the law's standard deviations; `what` names a head or a sample.
     """
     fig, (axes,) = blank(title, 1, len(panels), 3.6, True, True)
     end = float(np.ceil(max(np.abs(at).max() for at in panels.values())))
@@ -46,12 +46,9 @@ def histograms(
 ) -> Figure:
     """Histogram over networks of each sample, on the density of the law and, for comparison, a wrong one.
 
-    Parameters
-    ----------
-    samples: title to values; titles that begin with "control" are of wrong variants.
-    law, wrong: label and frozen SciPy distribution.
-    tails: draw the log of the density, and count in the last bins what lies beyond the axis. Without it, bars are two
-        standard errors, and the axis ends where the law leaves 2 %.
+    `law` and `wrong` are a label and a frozen SciPy distribution. With `tails`, the log of the density is drawn, and
+    the last bins count everything beyond the axis. Without it, bars are two standard errors, and the axis ends where
+    the law leaves 2 %.
     """
     low, high = law[1].ppf([1e-5, 1 - 1e-6] if tails else [0, 0.98])
     edges, fine = np.linspace(low, high, 41 if tails else 21), np.linspace(low, high, 401)[1:]
@@ -84,14 +81,9 @@ def distances_from_law(
     statistics: Mapping[str, float],
     title: str,
 ) -> Figure:
-    """Left: squared whitened distances of networks, with the chi-squared density. Right: the permutation test.
+    """Left: squared whitened distances of networks, with the chi-squared density of `points` degrees of freedom.
 
-    Parameters
-    ----------
-    squares: label to the networks' squared distances.
-    points: degrees of freedom.
-    null: the statistic after permutations.
-    statistics: label to the statistic before any.
+    Right: the permutation test, with the statistic after permutations (`null`) and before any (`statistics`, by label).
     """
     fig, ((left, right),) = blank(title, 1, 2, 3.2)
     look = looks(squares)
@@ -116,10 +108,10 @@ def covariances_of_squares(
     law: str,
     title: str,
 ) -> Figure:
-    """Covariance over bodies at two test points against the law's, a marker for each pair of points.
+    """Covariance over bodies at two test points against the law's, one marker per pair of points.
 
-    series: label to the law's covariances, those measured, and their standard errors, over the product of variances.
-    The bars are two of these. law: label of the diagonal.
+    `series` maps labels to the law's covariances, the measured ones, and their standard errors, over the product of
+    variances. The bars are two standard errors. `law` labels the diagonal.
     """
     fig, ((ax,),) = blank(title, height=3.6)
     top = max(float(predictions.max()) for predictions, _, _ in series.values())

@@ -1,4 +1,4 @@
-"""Functions drawn from a posterior, beside those of networks."""
+"""Functions drawn from a posterior, and those of networks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,15 +27,10 @@ def functions_on_walk(
     panels: Mapping[str, Sampled],
     title: str,
 ) -> Figure:
-    """Functions along a walk through training points, a column for each source, all on the posterior's band.
+    """Functions along a walk through training points, one column per source, all on the posterior's band.
 
-    Below, the posterior's mean is subtracted from all, so that the band is seen at its own scale.
-
-    Parameters
-    ----------
-    distance: walked so far.
-    posterior: its law on the walk.
-    data: where the walk meets training points, and their labels.
+    `data` is the distance and the label of each training point on the walk. The lower row subtracts the posterior's
+    mean from everything, to show the band at its own scale.
     """
     std = np.sqrt(posterior.var)
     fig, axes = blank(title, 2, len(panels), 4.6, sharex=True, sharey="row")

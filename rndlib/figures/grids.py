@@ -16,9 +16,9 @@ _LABELLED = 12  # columns across the page beyond which numbers would overlap
 
 @dataclass(frozen=True)
 class Shares:
-    """One panel of `verdicts_over`, with NaN where there is no run.
+    """One panel of `verdicts_over`: the share of verdicts that hold and their median value, NaN without a run.
 
-    share: of the verdicts, how many hold. value: their median. Rows are the second parameter.
+    Rows are the second parameter.
     """
 
     share: Float[np.ndarray, "rows columns"]
@@ -29,12 +29,10 @@ class Shares:
 def verdicts_over(
     columns: tuple[str, Sequence[str]], rows: tuple[str, Sequence[str]] | None, panels: Mapping[str, Shares]
 ) -> Figure:
-    """Heat maps, a panel for each claim: light where every verdict holds, dark where none does, hatched without a run.
+    """Heat maps, one panel per claim: light if every verdict holds, dark if none does, hatched without a run.
 
-    Parameters
-    ----------
-    columns, rows: a parameter and its values; `rows` is None where there is one parameter only.
-    panels: by claim. The number in a field is the median of the values that were judged.
+    `columns` and `rows` are a parameter and its values; `rows` is None for a single parameter. The number in a field is
+    the median of the judged values.
     """
     width, height = len(columns[1]), len(rows[1]) if rows else 1
     across = max(1, min(len(panels), 3, _LABELLED // width))
@@ -42,7 +40,7 @@ def verdicts_over(
     down = -(-len(panels) // across)
     fig, axes = blank("", down, across, 0.3 + down * (1.0 + min(max(0.6, 0.35 * height), 6.0)))
     for ax, (claim, panel) in zip(axes.flat, panels.items(), strict=False):
-        # One colour map whose lightness says it all, so that it reads in grey; and white lines between the fields.
+        # A colour map that rises in lightness, to be readable in grey, and white lines between the fields.
         ax.imshow(panel.share, cmap="cividis", norm=look, aspect="auto")
         ax.hlines(np.arange(height - 1) + 0.5, -0.5, width - 0.5, "white", linewidth=1)
         ax.vlines(np.arange(width - 1) + 0.5, -0.5, height - 0.5, "white", linewidth=1)

@@ -14,16 +14,13 @@ Square = Float[np.ndarray, "points points"]
 
 @style()
 def matrices(law: tuple[str, Square], others: Mapping[str, Square], label: str, title: str) -> Figure:
-    """Kernel matrices side by side on one scale, which is that of the first."""
+    """Kernel matrices side by side on the scale of the first."""
     return _side_by_side([{law[0]: law[1], **others}], label, title)
 
 
 @style()
 def covariances(law: Square, others: Mapping[str, Square], title: str) -> Figure:
-    """The law's covariance beside others, and below each what is left after the law's is subtracted.
-
-    All are divided by the law's standard deviations, so that every test point is seen.
-    """
+    """The law's covariance and others, each above its difference from the law's, in the law's standard deviations."""
     spread = np.sqrt(np.outer(law.diagonal(), law.diagonal()))
     rows = [
         {"law": law / spread, **{name: matrix / spread for name, matrix in others.items()}},

@@ -17,13 +17,10 @@ def intervals(
     lines: Mapping[str, float] | None = None,
     logarithmic: Collection[str] = (),
 ) -> Figure:
-    """Scores with their intervals, a row for each contender and a panel for each score.
+    """Scores with their intervals, one row per contender and one panel per score.
 
-    Parameters
-    ----------
-    panels: label of a score to the estimates of all contenders, by name.
-    lines: what a score of no contender stands for, and where it is in all panels.
-    logarithmic: labels of scores with a log axis.
+    `panels` maps the label of a score to the estimates of all contenders, by name. `lines` are labelled positions in
+    all panels; the scores in `logarithmic` have a log axis.
     """
     names = list(next(iter(panels.values())))
     fig, (axes,) = blank(title, 1, len(panels), 1.2 + 0.24 * len(names), sharey=True)
@@ -48,9 +45,9 @@ def predictions(
     seen: Float[np.ndarray, " t"],
     title: str,
 ) -> Figure:
-    """Labels of the test points against what was predicted, with 90 % intervals; a panel for each contender.
+    """Labels of the test points against predictions with 90 % intervals; one panel per contender.
 
-    panels: title to predicted means and half widths of the intervals. seen: the labels.
+    `panels` maps titles to predicted means and half widths of the intervals; `seen` are the labels.
     """
     fig, (axes,) = blank(title, 1, len(panels), 3.2, sharex=True, sharey=True)
     for ax, (name, (mean, half)) in zip(axes, panels.items(), strict=True):
@@ -66,7 +63,7 @@ def predictions(
 
 @style()
 def images(rows: Mapping[str, Float[np.ndarray, "shown pixels"]], title: str) -> Figure:
-    """Square grey images, a row for each kind."""
+    """Square grey images, one row per kind."""
     fig, axes = blank(title, len(rows), max(map(len, rows.values())), 0.3 + 0.62 * len(rows))
     for ax in axes.flat:
         ax.set(xticks=[], yticks=[])
@@ -81,13 +78,7 @@ def images(rows: Mapping[str, Float[np.ndarray, "shown pixels"]], title: str) ->
 
 @style()
 def regret_against_queries(regrets: Mapping[str, Float[np.ndarray, "seeds queries"]], title: str, unit: str) -> Figure:
-    """Cumulative regret and smallest regret so far against queries: means over seeds with 95 % intervals.
-
-    Parameters
-    ----------
-    regrets: label to the regret of each query, in their order (`rndlib.practice.thompson.study`).
-    unit: of regret.
-    """
+    """Cumulative regret and smallest regret so far against queries: means over seeds with 95 % intervals."""
     fig, (axes,) = blank(title, 1, 2, 3.3)
     look, ends = looks(regrets), []
     for index, (label, values) in enumerate(regrets.items()):
@@ -106,7 +97,7 @@ def regret_against_queries(regrets: Mapping[str, Float[np.ndarray, "seeds querie
     axes[0].set(xlabel="queries", ylabel=f"cumulative regret\n({unit})", title="all queries count")
     axes[1].set(xlabel="queries", ylabel=f"smallest regret so far\n({unit})", title="the best one counts")
     axes[0].set_ylim(bottom=0)
-    # Over decades. An interval's lower end can be below 0, and is cut off there.
+    # A log axis: an interval's lower end can be below 0, and is cut off there.
     means = np.concatenate([np.minimum.accumulate(values, axis=1).mean(axis=0) for values in regrets.values()])
     axes[1].set(yscale="log", ylim=(means[means > 0].min(initial=1.0) / 2, None))
     label_ends(axes[1], ends)

@@ -1,4 +1,4 @@
-"""Ratios to what a theorem says, which should be 1: at each test point, or against the load of a body."""
+"""Ratios to a theorem's prediction, which should be 1: at each test point, or against the load of a body."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,11 +24,10 @@ from rndlib.figures.style import (
 
 @dataclass(frozen=True)
 class Ratios:
-    """One panel of `ratios`.
+    """One panel of `ratios`. Rows of a series are place, ratio, and the ends of its interval.
 
-    series: label to rows of place, ratio, and the ends of its interval.
-    tolerated, band: the ends of a shaded band, and what it is.
-    rules: label to places and the ratio that a rule of thumb predicts there.
+    `tolerated` and `band` are the ends and the label of a shaded band; `rules` are places and predictions of rules of
+    thumb.
     """
 
     series: Mapping[str, Float[np.ndarray, "cases 4"]]
@@ -39,10 +38,7 @@ class Ratios:
 
 @style()
 def ratios(panels: Mapping[str, Ratios], xlabel: str, title: str, xscale: str = "log") -> Figure:
-    """Ratios to what the theorem says, with their intervals, on a log axis where both directions weigh the same.
-
-    panels: label of the ratio to what is drawn.
-    """
+    """Ratios to the theorem's prediction, with their intervals, on a log axis, where both directions weigh the same."""
     fig, (axes,) = blank(title, 1, len(panels), sharey=True)
     ends: list[tuple[str, float, Look]] = []
     for ax, (name, panel) in zip(axes, panels.items(), strict=True):

@@ -1,4 +1,4 @@
-"""What depends on a size: errors against width or degree, Fig. 1 and Fig. 2 of the paper, and scores against heads."""
+"""Dependence on a size: errors against width or degree, Fig. 1 and Fig. 2 of the paper, and scores against heads."""
 
 from collections.abc import Mapping, Sequence
 
@@ -37,14 +37,10 @@ def against_size(
     levels: Mapping[str, float] | None = None,
     yscale: str = "log",
 ) -> Figure:
-    """Estimates with their intervals against a size on a log axis, such as the width, with what they are held against.
+    """Estimates with their intervals against a size on a log axis, such as the width.
 
-    Parameters
-    ----------
-    sizes: the widths, degrees or numbers of heads.
-    series: label to estimates with their intervals, an array entry for each size.
-    guides: label of a power law to the label of the series below which it is drawn, and its exponent.
-    levels: label to a height, such as the margin of a claim.
+    `guides` maps the label of a power law to the label of the series below which it is drawn, and its exponent;
+    `levels` maps labels to heights, such as the margin of a claim.
     """
     fig, ((ax,),) = blank(title)
     ends = _series(ax, sizes, series)
@@ -68,7 +64,7 @@ def discrepancy_against_width(
 ) -> Figure:
     """Fig. 1: mean squared difference of RND error and ensemble variance against width, with its floor as a band.
 
-    panels: title to the series of `against_size`, and the Monte-Carlo floor under the laws with the interval of draws.
+    `panels` maps titles to the series of `against_size`, and the Monte-Carlo floor with the interval of its draws.
     """
     fig, (axes,) = blank(title, 1, len(panels), 3.2, sharey=True)
     ends: list[tuple[str, float, Look]] = []
@@ -89,7 +85,7 @@ def scatter_by_width(
     rnd: Float[np.ndarray, "widths points"],
     title: str,
 ) -> Figure:
-    """Fig. 2: RND error against ensemble variance at every test point, a panel for each width, on log axes.
+    """Fig. 2: RND error against ensemble variance at every test point, one panel per width, on log axes.
 
     Slope and correlation (`calibration`) are in each panel, and those of the last are added to the title.
     """
@@ -114,7 +110,7 @@ def scatter_by_width(
 
 
 def _series(ax: Axes, sizes: Sequence[int], series: Mapping[str, Interval]) -> list[tuple[str, float, Look]]:
-    """Draw all series over a log axis with a tick at each size, and return where they end, for `label_ends`."""
+    """Draw all series over a log axis with a tick at each size, and return their ends, for `label_ends`."""
     look = looks(series)
     for (label, estimate), shift in zip(series.items(), side_by_side(len(series)), strict=True):
         measured(ax, np.asarray(sizes) * shift, estimate, look[label], label, joined=True)

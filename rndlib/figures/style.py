@@ -1,8 +1,8 @@
 """The one style of all figures, and the marks they are made of.
 
 A prediction is a black line, a measurement a marker with its interval, and a control is grey. The colours are Okabe and
-Ito's, which colour-blind readers can tell apart. Markers and line styles repeat what they say, for print in grey.
-Figures are made without pyplot, so nothing global is set and none stays open.
+Ito's, which colour-blind readers can tell apart; markers and line styles differ too, for print in grey. Figures are
+made without pyplot, so nothing global is set and none stays open.
 """
 
 import logging
@@ -50,7 +50,7 @@ Interval = tuple[Any, Any, Any]
 
 
 class Look(NamedTuple):
-    """How one series is told from the others, in colour and in grey."""
+    """Colour, marker and line style that tell one series from the others."""
 
     colour: str
     marker: str
@@ -96,12 +96,7 @@ def blank(
 
 
 def looks(labels: Iterable[str]) -> dict[str, Look]:
-    """A look for each label: grey for one that begins with "control", and for others the next of `LOOKS`.
-
-    Raises
-    ------
-    ValueError: more labels than there are looks.
-    """
+    """A look for each label: grey for one that begins with "control", and for others the next of `LOOKS`."""
     labels = list(labels)
     plain = [label for label in labels if not label.startswith("control")]
     if len(plain) > len(LOOKS):
@@ -128,7 +123,7 @@ def measured(
 
 
 def predicted(ax: Axes, places: Any, values: Any, label: str | None = None, line: Any = "-") -> None:
-    """What a theorem or a rule says, as a thin black line."""
+    """The prediction of a theorem or a rule, as a thin black line."""
     ax.plot(places, values, color=BLACK, linewidth=1, linestyle=line, label=label)
 
 
@@ -138,14 +133,14 @@ def side_by_side(count: int, factor: float = 1.04) -> np.ndarray:
 
 
 def name_panel(ax: Axes, name: str) -> None:
-    """The name of a panel above it: grey where it shows a control."""
+    """The name of a panel above it, in grey for a control."""
     ax.set_title(name, color=GREY if name.startswith("control") else BLACK)
 
 
 def label_ends(ax: Axes, ends: Sequence[tuple[str, float, Look]]) -> None:
-    """Write labels with their markers to the right of the axes, moved apart where two would overlap.
+    """Write labels with their markers to the right of the axes, moved apart if two would overlap.
 
-    ends: label, height in data coordinates, and look of each. Call this when all is drawn, as limits may move.
+    `ends` has label, height in data coordinates, and look of each. Call this last, because limits may move.
     """
     inch, line = ax.figure.dpi / ax.bbox.width, 0.17 * ax.figure.dpi / ax.bbox.height  # as fractions of the axes
     places = (ax.transScale + ax.transLimits).transform([(ax.get_xlim()[1], height) for _, height, _ in ends])
@@ -166,7 +161,7 @@ def label_ends(ax: Axes, ends: Sequence[tuple[str, float, Look]]) -> None:
 
 
 def legend(fig: Figure, axes: Any) -> None:
-    """One legend for all panels, measurements first: beside one panel, below several."""
+    """One legend for all panels, measurements first: beside a single panel, below several."""
     panels = np.ravel(axes)
     pairs = [pair for ax in panels for pair in zip(*ax.get_legend_handles_labels(), strict=True)]
     pairs.sort(key=lambda pair: not isinstance(pair[0], Container))
@@ -181,7 +176,7 @@ def legend(fig: Figure, axes: Any) -> None:
 
 @dataclass(frozen=True, repr=False)
 class Picture:
-    """A figure as it was saved, which a notebook shows."""
+    """A saved figure, which a notebook shows."""
 
     name: str
     png: bytes
@@ -195,7 +190,7 @@ class Picture:
 
 def save(fig: _Figure, name: str) -> Picture:
     """Write `name.png` and `name.pdf` into this run's folder (see `rndlib.output`), if there is one, and show it."""
-    # Where everything goes is found out once; as long as there is an engine, each format would find it out anew.
+    # Compute the layout once: with an engine, each format would compute it again.
     layout = fig.get_layout_engine()
     if layout is not None:
         with style():
@@ -211,7 +206,7 @@ def save(fig: _Figure, name: str) -> Picture:
 
 
 def _wrapped(text: str) -> str:
-    """The text in lines of a margin's width, with no break inside of mathematics."""
+    """The text in lines of the margin's width, without breaks inside formulas."""
     return fill(re.sub(r"\$[^$]+\$", lambda maths: maths[0].replace(" ", "\0"), text), 28).replace("\0", " ")
 
 

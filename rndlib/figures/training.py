@@ -1,4 +1,4 @@
-"""The course of training, and what depends on noise: networks on the lines that the law predicts."""
+"""Dependence on training time and noise: networks on the lines that the law predicts."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,13 +21,9 @@ def variance_against(
 ) -> Figure:
     """Variance at several test points against training time or noise: networks as points, the law as lines.
 
-    Parameters
-    ----------
-    law: its label, a grid, and the law's variance there for each test point.
-    places: the times or noise levels at which networks were trained.
-    series: label to mean squares of networks; labels that begin with "control" are wrong variants.
-    relative_error: standard error of each mean square over itself. The bars are two of them.
-    levels: a label, and for each test point where the law should end.
+    `law` is its label, a grid, and its variance there for each test point. `series` maps labels to the mean squares of
+    networks trained at `places`, with bars of two `relative_error`s. `levels` is a label, and for each test point the
+    value where the law should end.
     """
     fig, ((ax,),) = blank(title, height=3.4)
     label, grid, lines = law
@@ -54,13 +50,10 @@ def trajectories(
     outputs: Float[np.ndarray, "networks times points"],
     title: str,
 ) -> Figure:
-    """Outputs of trained networks over training time, a panel for each, on the lines predicted from its own start.
+    """Outputs of trained networks over training time, one panel each, on the lines predicted from their own start.
 
-    Parameters
-    ----------
-    moments: times of the lines, rising.
-    wrong: label and lines of a wrong prediction.
-    times: where the networks were trained to; an infinite one stands at the last of the moments.
+    The lines are at the rising times `moments`; networks were trained to `times`, of which an infinite one is drawn at
+    the last of the moments. `wrong` has the label and lines of a wrong one.
     """
     last = moments[-1]
     at = np.minimum(times, last)

@@ -1,1 +1,1 @@
-"""What the notebook on practice needs beyond the estimators: problems, and what is measured on them."""
+"""Problems and scores of the notebook on practice."""

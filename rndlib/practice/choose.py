@@ -1,7 +1,7 @@
 """Hyperparameters of the NTK-GP by its exact log evidence on the training set.
 
-What suits the Gaussian process suits the networks that tend to it. The evidence needs no network and no held-out
-points.
+Hyperparameters that suit the Gaussian process suit the networks that tend to it. The evidence needs no network and no
+held-out points.
 """
 
 from collections.abc import Iterable
@@ -25,13 +25,9 @@ def log_evidence(net: MLP, X: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n
 def by_evidence(
     net: MLP, X: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], scales: Iterable[float]
 ) -> tuple[MLP, float]:
-    """`net` with that scale of the weights, and the noise in the units of y, under which the labels are most probable.
+    """`net` with the scale of the weights, among `scales`, and the noise std under which the labels are most probable.
 
-    One eigendecomposition for each of the scales; the noise is sought between 0.01 and 10, to a part in 1e4.
-
-    Raises
-    ------
-    ValueError: there are no scales.
+    The noise is between 0.01 and 10, in the units of y, to a part in 1e4.
     """
     choices = [_best_noise(replace(net, sigma_w=scale), X, y) for scale in scales]
     if not choices:

@@ -24,10 +24,10 @@ class Split:
 
 @dataclass(frozen=True)
 class Shift:
-    """Training images of some classes, test images of the same classes, and images from outside by what they show.
+    """Training images of some classes, test images of the same classes, and images from outside, by kind.
 
-    All are centred by the mean training image, and scaled so that a training image has a mean square of 1 over its
-    pixels. `centre`, added to a row, gives the image's brightness from 0 up.
+    All are centred by the mean training image, `centre`, and scaled so that the training images have a mean square of
+    1. `centre`, added to a row, gives the image's brightness from 0 up.
     """
 
     X: Float[np.ndarray, "n d"]
@@ -55,10 +55,6 @@ def digits(seed: int, n_train: int, n_test: int, held_out: int = 3) -> Shift:
     """scikit-learn's images of handwritten digits, without `held_out` classes that are drawn at random.
 
     Outside are `n_test` images of those classes, and as many patches of scikit-learn's two photographs.
-
-    Raises
-    ------
-    ValueError: there are not as many digits as asked for.
     """
     from sklearn.datasets import load_digits
 

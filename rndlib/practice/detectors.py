@@ -1,6 +1,6 @@
-"""Contenders in telling points like the training set from others: each gives a score that should be higher outside.
+"""Contenders in detecting points unlike the training set: each gives a score that should be higher outside.
 
-Those that need numbers as labels have 1 for an odd digit and -1 for an even one; classifiers have the digits.
+Numeric labels are 1 for an odd digit and -1 for an even one; classifiers have the digits.
 """
 
 from collections.abc import Callable
@@ -27,20 +27,20 @@ def deviation(regressor: Callable[[Task], Predictive]) -> Callable[[Task], Score
 
 
 def bayesian_rnd(task: Task) -> Score:
-    """The variance of Bayesian RND. It knows no labels."""
+    """The variance of Bayesian RND, without labels."""
     errors = regressors.one_body(task, GradientFlow(rtol=task.sizes.rtol)).fit(task.X).errors(task.X_test)
     return Score(np.mean(errors**2, axis=0), task.parameters(task.sizes.heads), errors)
 
 
 def rnd(task: Task) -> Score:
-    """The variance of RND as the theorems have it: predictor and target alike, trained to convergence. No labels."""
+    """The variance of RND as in the theorems: predictor and target alike, trained to convergence, without labels."""
     solver = GradientFlow(rtol=task.sizes.rtol)
     model = RND(task.net, task.sizes.heads, seed=task.seed, solver=solver).fit(task.X)
     return Score(model.variance(task.X_test), task.parameters(task.sizes.heads))
 
 
 def plain_rnd(task: Task) -> Score:
-    """RND as agents have it. No labels."""
+    """RND as agents use it, without labels."""
     from rndlib.practice import with_torch
 
     return with_torch.plain_rnd(task)
@@ -68,7 +68,7 @@ def classifiers(task: Task) -> Score:
 
 
 def nearest(task: Task) -> Score:
-    """The distance to the nearest training point, which fits nothing. No labels."""
+    """The distance to the nearest training point, without a fit and without labels."""
     from sklearn.neighbors import NearestNeighbors
 
     distances, _ = NearestNeighbors(n_neighbors=1).fit(task.X).kneighbors(task.X_test)

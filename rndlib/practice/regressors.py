@@ -1,7 +1,7 @@
 """Contenders in regression: each a few lines over its package, from a task to a predictive mean and deviation.
 
 All predict a new observation, noise included. Those of rndlib share the network and the noise that the evidence chose.
-Those of other packages find their own, by the means that these packages have for it.
+Those of other packages find their own by the package's method.
 """
 
 import warnings
@@ -17,7 +17,7 @@ from rndlib.training.solvers import GradientFlow, StochasticGradient
 
 
 def exact_gp(task: Task) -> Predictive:
-    """The posterior of the NTK-GP, in closed form: what the networks of `bayesian_rnd` tend to with width."""
+    """The posterior of the NTK-GP, in closed form: the limit of the networks of `bayesian_rnd`."""
     law = laws.posterior(task.net, task.X, task.y, task.X_test, noise_std=task.noise_std)
     return _with_noise(task, law.mean, law.var, parameters=2)  # sigma_w and the noise
 
@@ -30,7 +30,7 @@ def bayesian_rnd(task: Task) -> Predictive:
 def minibatch_rnd(task: Task) -> Predictive:
     """The same trained by Adam in minibatches, which needs no matrix of all pairs of points.
 
-    At ten times Adam's default rate, as the law holds at the minimum, and these are few steps to it.
+    The rate is ten times Adam's default: the law holds at the minimum, and these are few steps to it.
     """
     sizes = task.sizes
     solver = StochasticGradient(learning_rate=1e-2, epochs=sizes.epochs, batch_size=sizes.batch, progress=False)
@@ -38,20 +38,20 @@ def minibatch_rnd(task: Task) -> Predictive:
 
 
 def one_body(task: Task, solver: GradientFlow | StochasticGradient) -> BayesianRND:
-    """Bayesian RND, not fitted yet. The heads are many for the width, and have directions of their own for that."""
+    """Bayesian RND, not fitted yet. The heads are many for the width, so each has its own direction."""
     sizes, noise = task.sizes, task.noise_std
     return BayesianRND(task.net, sizes.heads, directions="independent", noise_std=noise, seed=task.seed, solver=solver)
 
 
 def bayesian_ensemble(task: Task) -> Predictive:
-    """Networks that each are a draw from the posterior, trained to convergence."""
+    """Networks that are each a draw from the posterior, trained to convergence."""
     flow = GradientFlow(rtol=task.sizes.rtol)
     model = BayesianEnsemble(task.net, task.sizes.members, noise_std=task.noise_std, seed=task.seed, solver=flow)
     return _of_members(task, model)
 
 
 def deep_ensemble(task: Task) -> Predictive:
-    """Networks trained by Adam in minibatches, each stopped where its loss on a tenth of the points is least.
+    """Networks trained by Adam in minibatches, each stopped at its smallest loss on a tenth of the points.
 
     Trained to convergence, as in the theorems, they would fit the noise in the labels.
     """
@@ -68,9 +68,9 @@ def sklearn_gp(task: Task) -> Predictive:
 
     kernel = ConstantKernel() * RBF(np.sqrt(task.X.shape[1])) + WhiteKernel()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # Labels without noise take it to its lower bound.
+        warnings.simplefilter("ignore", ConvergenceWarning)  # The noise of noise-free labels is at its lower bound.
         model: Any = GaussianProcessRegressor(kernel, random_state=task.seed).fit(task.X, task.y)
-    mean, std = model.predict(task.X_test, return_std=True)  # of an observation, as the noise is in the kernel
+    mean, std = model.predict(task.X_test, return_std=True)  # of an observation, because the noise is in the kernel
     return Predictive(mean, std, len(model.kernel_.theta))
 
 

@@ -1,4 +1,4 @@
-"""How good predictions are: scores of error bars and of telling points apart, and intervals over splits of the data."""
+"""Scores of error bars and of detection, and intervals over splits of the data."""
 
 from collections.abc import Mapping
 from math import pi, sqrt
@@ -21,8 +21,7 @@ def negative_log_likelihood(y: Rows, mean: Rows, std: Rows) -> float:
 def crps(y: Rows, mean: Rows, std: Rows) -> float:
     """Mean over points of the continuous ranked probability score of `N(mean, std^2)`; lower is better.
 
-    `E|Y - y| - E|Y - Y'| / 2` for independent draws Y, Y' of the prediction, in closed form (Gneiting and Raftery,
-    2007, Section 4.2), in the unit of y.
+    `E|Y - y| - E|Y - Y'| / 2` for independent draws Y, Y' of the prediction (Gneiting and Raftery, 2007, Section 4.2).
     """
     z = (y - mean) / std
     return float((std * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / sqrt(pi))).mean())
@@ -41,9 +40,9 @@ def of_predictions(y: Rows, mean: Rows, std: Rows, level: float = 0.9) -> dict[s
 
 
 def aurocs(values: Rows, inside: int, outside: Mapping[str, int]) -> dict[str, float]:
-    """For each group outside, the chance that one of its points has a higher value than one inside.
+    """For each group outside, the probability that one of its points has a higher value than one inside.
 
-    values: of so many points inside, then of the groups in their order.
+    `values` are those inside, then those of the groups in their order.
     """
     from sklearn.metrics import roc_auc_score
 
@@ -57,16 +56,10 @@ def aurocs(values: Rows, inside: int, outside: Mapping[str, int]) -> dict[str, f
 def over_splits(values: ArrayLike, n_train: int, n_test: int, confidence: float = 0.95) -> Estimate:
     """Mean of a score over random splits of one data set, with Nadeau and Bengio's corrected interval (2003).
 
-    values: of the score on each split; of two contenders, their differences on the same splits.
-
-    The unit is a split, and splits share points. The variance of a mean over J splits is therefore taken to be
-    `(1 / J + n_test / n_train) S^2`, with S^2 the sample variance over splits: the second term, for what splits have in
-    common, does not fall with J. It is an approximation, and a careful one where training sets overlap less than those
-    of splits of the whole data do.
-
-    Raises
-    ------
-    ValueError: fewer than two splits.
+    `values` has the score on each split, or the difference of two contenders. Splits share points. The variance of a
+    mean over J splits is therefore taken to be `(1 / J + n_test / n_train) S^2`, with S^2 the sample variance over
+    splits: the second term, for the common points, does not fall with J. This is an approximation, and a conservative
+    one if training sets overlap less than those of splits of the whole data do.
     """
     values = np.asarray(values, float)
     splits = len(values)

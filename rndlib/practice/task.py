@@ -1,4 +1,4 @@
-"""What every contender is given and gives back, and running all of them on the same splits."""
+"""Input and output of every contender, and running all of them on the same splits."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,11 +16,7 @@ Values = Float[np.ndarray, " t"]
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large contenders are, and how long those that count epochs are trained.
-
-    heads: of Bayesian RND and RND. members: networks of an ensemble. rtol: relative error allowed to what gradient flow
-    trains. epochs: passes over the data, at most, of what is trained by minibatches; batch: points in one of these.
-    """
+    """Sizes of contenders, and the accuracy (`rtol`) of gradient flow or the most epochs of minibatch training."""
 
     heads: int = 32
     members: int = 5
@@ -31,10 +27,9 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Task:
-    """Training points with labels, points to predict, and the settings that contenders share.
+    """Training points with labels, points to predict, and common settings.
 
-    net, noise_std: the network's description and the standard deviation of the noise, in the units of y, for those
-    contenders that do not find their own. seed: of their draws.
+    `net` and `noise_std` (in the units of y) are for contenders that do not find their own.
     """
 
     X: Float[np.ndarray, "n d"]
@@ -46,16 +41,13 @@ class Task:
     seed: int = 0
 
     def parameters(self, heads: int, networks: int = 1) -> int:
-        """Weights and biases of so many networks of so many outputs."""
+        """Weights and biases of `networks` networks of `heads` outputs."""
         return networks * sum(fan_out * (fan_in + 1) for fan_out, fan_in in self.net.layer_shapes(heads))
 
 
 @dataclass(frozen=True)
 class Predictive:
-    """Means and standard deviations of new observations at the test points, in the units of y.
-
-    parameters: how many numbers were fitted to the training set.
-    """
+    """Means and standard deviations of new observations at the test points, and the number of fitted parameters."""
 
     mean: Values
     std: Values
@@ -64,10 +56,7 @@ class Predictive:
 
 @dataclass(frozen=True)
 class Score:
-    """A score of every test point, higher where a point is less like those trained on.
-
-    parameters: as in `Predictive`. errors: of the heads from which the score of Bayesian RND comes.
-    """
+    """A score of every test point, higher for points unlike the training points; `errors` are those of RND's heads."""
 
     values: Values
     parameters: int
@@ -77,11 +66,9 @@ class Score:
 def run(
     contenders: Mapping[str, Callable[[Task], Found]], tasks: Sequence[Task]
 ) -> tuple[dict[str, list[Found]], dict[str, float]]:
-    """What every contender finds in the tasks, and the median seconds of fitting and predicting, by name.
+    """The results of every contender on the tasks, and the median seconds of fitting and predicting, by name.
 
-    One after the other, so that their seconds can be compared, and with one thread for products of matrices: these are
-    small, and threads that wait for each other on a busy machine cost many times what they save. The median leaves out
-    what a contender compiles for the first task.
+    One after the other and with one BLAS thread, to compare times. The median leaves out compilation on the first task.
     """
     from threadpoolctl import threadpool_limits  # scikit-learn brings it.
 

@@ -1,9 +1,8 @@
 """Thompson sampling: decisions by functions drawn from a posterior, and the regret that they lead to.
 
-In each round as many functions are drawn, given everything observed so far, as there are queries, and each function's
-best candidate is queried (Thompson, 1933; in batches as Kandasamy et al., 2018). What differs between contenders is
-where the functions come from. They share the first queries and the noise of every seed, so that differences over seeds
-are paired.
+In each round, as many functions are drawn as there are queries, given everything observed so far, and each function's
+best candidate is queried (Thompson, 1933; in batches as Kandasamy et al., 2018). Contenders differ in the source of
+the functions. They share the first queries and the noise of every seed, so that differences over seeds are paired.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,15 +22,15 @@ from rndlib.theory import laws
 
 Drawn = Float[np.ndarray, "candidates count"]
 Sampler = Callable[[np.ndarray, np.ndarray, np.ndarray, int, int], Drawn]
-"""From training points (N, in_dim), labels (N,), candidates (C, in_dim), a number of functions and a seed to that many
-functions, drawn independently of each other and jointly over the candidates: (C, count)."""
+"""Training points (N, in_dim), labels (N,), candidates (C, in_dim), a number of functions and a seed to that many
+independent functions, drawn jointly over the candidates: (C, count)."""
 
 _INITIAL, _NOISE, _DRAWS = range(3)  # streams of random numbers of one seed, independent of each other
 
 
 @dataclass(frozen=True)
 class Bandit:
-    """A function to be maximised over a finite set of candidates, seen with noise of a standard deviation."""
+    """A function to be maximised over a finite set of candidates, observed with noise."""
 
     candidates: Float[np.ndarray, "C in_dim"]
     values: Float[np.ndarray, " C"]
@@ -41,8 +40,8 @@ class Bandit:
 def branin(candidates: int = 256, noise_std: float = 0.2) -> Bandit:
     """The negative of Branin's function of two inputs, whose three maxima are equal, on Sobol' points.
 
-    Inputs are scaled to [-1, 1], and values to mean 0 and standard deviation 1 over the candidates, a power of 2. Units
-    of regret and of `noise_std` are such standard deviations. Constants as in Dixon and Szegő (1978).
+    Inputs are scaled to [-1, 1], and values to mean 0 and standard deviation 1 over the candidates, a power of 2.
+    Regret and `noise_std` are in units of this standard deviation. Constants as in Dixon and Szegő (1978).
     """
     u = qmc.Sobol(2, scramble=False).random(candidates)
     a, b = 15 * u[:, 0] - 5, 15 * u[:, 1]
@@ -60,10 +59,9 @@ def exact(net: MLP, noise_std: float) -> Sampler:
 
 
 def fitted(model: BayesianRND | BayesianEnsemble | DeepEnsemble) -> Sampler:
-    """Samples of Bayesian RND, or members of an ensemble, fitted anew whenever some are asked for.
+    """Samples of Bayesian RND, or members of an ensemble, fitted anew for every draw with another seed.
 
-    model: as it is to be fitted, except for its seed; it is left as it is. It needs as many heads, over all bodies, or
-        members as there are queries in a round.
+    `model` is not changed. It needs as many heads, over all bodies, or members as there are queries in a round.
     """
 
     def draw(X: np.ndarray, y: np.ndarray, candidates: np.ndarray, count: int, seed: int) -> Drawn:
@@ -83,13 +81,9 @@ def uniform(X: np.ndarray, y: np.ndarray, candidates: np.ndarray, count: int, se
 def regret(
     sampler: Sampler, bandit: Bandit, rounds: int, queries: int, initial: int, seed: int
 ) -> Float[np.ndarray, " asked"]:
-    """How far below the best candidate each query of Thompson sampling was, in their order: (rounds * queries,).
+    """Difference from the best candidate of each query of Thompson sampling, in their order: (rounds * queries,).
 
-    The `initial` queries that start it are not counted, as no sampler chose them.
-
-    Raises
-    ------
-    ValueError: functions of the wrong shape, or with NaN.
+    The `initial` queries are not counted, because no sampler chose them.
     """
     candidates, values = bandit.candidates, bandit.values
     chosen = np.random.default_rng([_INITIAL, seed]).permutation(len(candidates))[:initial]
@@ -111,7 +105,7 @@ def study(
     initial: int = 5,
     seed: int = 0,
 ) -> dict[str, Float[np.ndarray, "seeds asked"]]:
-    """`regret` of every sampler over so many consecutive seeds, on as many threads as there are cores."""
+    """`regret` of every sampler over `seeds` consecutive seeds, on as many threads as there are cores."""
     each = range(seed, seed + seeds)
 
     def one(run: tuple[Sampler, int]) -> np.ndarray:

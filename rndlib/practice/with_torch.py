@@ -1,4 +1,4 @@
-"""The contenders that are PyTorch modules: laplace-torch, and random network distillation as it is often written."""
+"""Contenders that are PyTorch modules: laplace-torch, and random network distillation as it is often written."""
 
 import warnings
 from collections.abc import Iterator
@@ -26,8 +26,8 @@ _TOGETHER = 25  # points of which laplace-torch forms the Jacobian at once, poin
 def laplace_regression(task: Task) -> Predictive:
     """The linearised network of laplace-torch, fitted with its prior and noise on the marginal likelihood.
 
-    The training is that of Immer et al. (2021), with the full Hessian of a narrow network. A Kronecker-factored one
-    would do for a wider network, but in version 0.3 its gradient of the evidence in the noise is wrong.
+    The training is that of Immer et al. (2021), with the full Hessian of a narrow network: in version 0.3, the
+    Kronecker-factored Hessian gives a wrong gradient of the evidence in the noise.
     """
     with _seeded(task.seed):
         model = network(replace(task.net, width=_NARROW), 1)
@@ -38,7 +38,7 @@ def laplace_regression(task: Task) -> Predictive:
 
 
 def laplace_entropy(task: Task) -> Score:
-    """Entropy in nats of the class that laplace-torch predicts, with a Kronecker-factored Hessian."""
+    """Entropy in nats of the class prediction of laplace-torch, with a Kronecker-factored Hessian."""
     classes, labels = np.unique(task.y, return_inverse=True)
     with _seeded(task.seed):
         model = network(task.net, len(classes))
@@ -48,22 +48,21 @@ def laplace_entropy(task: Task) -> Score:
 
 
 def plain_rnd(task: Task) -> Score:
-    """Half the mean squared error of RND as agents have it, which the theorems do not cover.
+    """Half the mean squared error of RND as agents use it, which the theorems do not cover.
 
-    PyTorch's initial weights, a predictor with one hidden layer more than its target, Adam, and as many epochs as there
-    is patience for.
+    It has PyTorch's initial weights, a predictor with one more hidden layer than its target, and Adam.
     """
     with _seeded(task.seed):
         layers = (network(replace(task.net, depth=task.net.depth + more), task.sizes.heads) for more in (1, 0))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", MismatchWarning)  # That is the point here.
+            warnings.simplefilter("ignore", MismatchWarning)  # The mismatch is intended.
             bonus = ModuleBonus(task.X.shape[1], *layers, normalise=False, learning_rate=_LEARNING_RATE, seed=task.seed)
         bonus.update(_tensor(task.X), epochs=task.sizes.epochs, minibatch_size=task.sizes.batch)
         return Score(bonus(_tensor(task.X_test)).numpy(), _count(bonus.predictor))
 
 
 class Nonlinearity(nn.Module):
-    """The activation of a description."""
+    """The activation of an `MLP`."""
 
     def __init__(self, net: MLP):
         super().__init__()
@@ -71,7 +70,7 @@ class Nonlinearity(nn.Module):
 
 
 def network(net: MLP, outputs: int) -> nn.Sequential:
-    """A network of this description with PyTorch's own initial weights, in float64."""
+    """A network with these settings and PyTorch's own initial weights, in float64."""
     sizes = [net.in_dim, *[net.width] * (net.depth - 1)]
     layers: list[nn.Module] = []
     for fan_in, fan_out in pairwise(sizes):
@@ -81,15 +80,15 @@ def network(net: MLP, outputs: int) -> nn.Sequential:
 
 def _fit(model: nn.Module, task: Task, likelihood: str, hessian: str, labels: torch.Tensor) -> Any:
     with warnings.catch_warnings():
-        # PyTorch deprecates torch.jit.script, and calls it; one of the packages calls it too, when it is imported.
+        # PyTorch deprecates torch.jit.script, but calls it, as does one of the packages when it is imported.
         warnings.filterwarnings("ignore", message=".*torch.jit.script.*", category=DeprecationWarning)
         from laplace import marglik_training
         from laplace.curvature import CurvlinopsGGN, GGNInterface
 
         points = TensorDataset(_tensor(task.X), labels)
         order = torch.Generator().manual_seed(task.seed)
-        # Hyperparameters every fortieth epoch, as each time takes longer than an epoch. The default backend, asdl,
-        # hooks into layers in a way that PyTorch warns of.
+        # Hyperparameters every fortieth epoch, because each update takes longer than an epoch. The default backend,
+        # asdl, hooks into layers in a way that PyTorch warns about.
         return marglik_training(
             model,
             DataLoader(points, batch_size=task.sizes.batch, shuffle=True, generator=order),
@@ -105,7 +104,7 @@ def _fit(model: nn.Module, task: Task, likelihood: str, hessian: str, labels: to
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """PyTorch's global generator, from which modules draw their weights, at `seed`; afterwards as it was."""
+    """Set PyTorch's global generator, from which modules draw their weights, to `seed`, and restore it afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

@@ -1,4 +1,1 @@
-"""What is exact: the kernels of infinitely wide networks, and the laws of the paper's theorems.
-
-Nothing here trains a network or draws a random number.
-"""
+"""Exact results: the kernels of infinitely wide networks, and the laws of the paper's theorems. Nothing is random."""

@@ -1,15 +1,15 @@
-"""How far many heads on one narrow body drift from the theorems, which let the width grow at a fixed number of heads.
+"""How far many heads on one narrow body are from the theorems, which assume a fixed number of heads and a large width.
 
-The rules are fits to trained networks at convergence (SiLU, depth 2, 10 and 20 points in 3 dimensions). They warn, and
-correct nothing. Notebook 02 holds that of standard RND against networks, notebook 03 those of Bayesian RND.
+The rules are fits to trained networks at convergence (SiLU, depth 2, 10 and 20 points in 3 dimensions). They are used
+for warnings only, and correct nothing. Notebooks 02 (standard RND) and 03 (Bayesian RND) compare them with networks.
 
-The heads put N K equations to the P hidden parameters that they share. The drift of Bayesian RND follows the load
-x = N K / P, to about 0.1. Observation noise removes most of the equations that do the harm, those of the smallest
-eigenvalues of Theta. N is then tr(S^2), with S = Theta (Theta + noise_std^2 I)^-1 the smoother on the training points:
-a usual count of the points that a smoother still tells apart, and one that errs on the side of warning.
+K heads at N points pose N K equations for the P hidden parameters that they share. The variance of Bayesian RND is off
+by an amount that follows the load x = N K / P, to about 0.1. Observation noise weakens the equations of the smallest
+eigenvalues of Theta most, and these do the harm. So with noise, N is replaced by tr(S^2), where
+S = Theta (Theta + noise_std^2 I)^-1 is the smoother on the training points: its effective number of points.
 
 Standard RND keeps its mean. Its variance over seeds grows as 1 + c K / n, with a c between 1 and 5 that depends on the
-problem; `CROWDING` stands in for it.
+problem; `CROWDING` is a typical value.
 """
 
 import warnings
@@ -21,14 +21,16 @@ from rndlib.network import MLP
 from rndlib.theory import kernels
 
 TOLERATED = 0.1  # of the mean
-TOLERATED_SPREAD = 0.5  # of the variance over seeds, whose prediction is within a factor of 3
+TOLERATED_SPREAD = 0.5  # of the variance over seeds, which is predicted within a factor of 3
 
 CROWDING = 3.3
-"""c in 1 + c K / n, the factor by which standard RND's variance over seeds exceeds that of `laws.mean_square`."""
+"""c in the rule 1 + c K / n: the variance over seeds of half the squared RND error, over that of `laws.mean_square`."""
 
 
 class HeadsWarning(UserWarning):
-    """Too many heads for the width: the variance is biased by a tenth, or scatters over seeds half as much again.
+    """Too many heads for the width.
+
+    The variance estimate is biased by more than a tenth, or its variance over seeds is more than half too large.
 
     >>> import warnings
     >>> from rndlib import MLP, RND
@@ -42,9 +44,9 @@ class HeadsWarning(UserWarning):
 
 
 def warn_if_narrow(net: MLP, heads: int, n_samples: float, method: str) -> None:
-    """Warn where `heads` on one body of `net` are predicted to miss the infinite-width law by too much.
+    """Warn if `heads` heads on one body of `net` are predicted to be too far from the infinite-width law.
 
-    Too much is a tenth of Bayesian RND's variance (`predicted_ratio`), and half of standard RND's variance over seeds.
+    Too far is a tenth of Bayesian RND's variance (`predicted_ratio`), or half of standard RND's variance over seeds.
 
     n_samples: N, or with noise `points_that_count`.
     method: "standard" for RND, "shared" or "independent" for the directions of Bayesian RND.
@@ -74,7 +76,7 @@ def warn_if_narrow(net: MLP, heads: int, n_samples: float, method: str) -> None:
 
 
 def points_that_count(net: MLP, X: Float[np.ndarray, "n d"], noise_std: float) -> float:
-    """tr(S^2) for the smoother S = Theta (Theta + noise_std^2 I)^-1 on X (N, in_dim): N without noise, fewer with it.
+    """tr(S^2) for the smoother S on X (N, in_dim): the effective number of points, N without noise.
 
     >>> import numpy as np
     >>> from rndlib import MLP

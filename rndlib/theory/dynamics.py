@@ -1,8 +1,8 @@
 """What training does to a network that is linear in its parameters, in closed form.
 
 Let A be the tangent kernel on the training points and C the one between training and test points. With the loss
-`1/2 ||f(X) - y||^2`, the trained function at time t is (the paper's appendix on the post-convergence function, before
-the limit; its main text prints the sign of the second term wrongly)
+`1/2 ||f(X) - y||^2`, the trained function at time t is (Eq. 24, in the proof of Theorem B.1; Eq. 6 prints the sign of
+the second term wrongly)
 
     f_t(x) = f_0(x) + G^T (y - f_0(X)),    G = A^-1 (I - E) C,
 
@@ -29,14 +29,10 @@ def gain(
     learning_rate: float | None,
     power: int = 1,
 ) -> Float[np.ndarray, "n t"]:
-    """G as above, with `E^power` for E, at `time` of gradient flow, or of descent where there is a `learning_rate`.
+    """G as above, with `E^power` for E: of gradient flow, or of gradient descent if there is a `learning_rate`.
 
-    A may be singular at a time at which its smallest eigenvalues have no effect yet.
-
-    Raises
-    ------
-    ValueError: A is singular to float64 and the time too long for that not to matter; or `learning_rate` is not
-        below 2 / lambda_max; or `time` is not a finite whole number of steps of `learning_rate`.
+    A may be singular if its smallest eigenvalues have no effect yet at `time`; otherwise a ValueError says so, as it
+    does for a `learning_rate` of 2 / lambda_max or more, or a `time` that is not a whole number of its steps.
     """
     if learning_rate is None and time == inf:
         return _solve(A, C)
@@ -56,7 +52,7 @@ def gain(
             trained = -np.expm1(-eigenvalues * time)
     else:
         rest = 1 - eigenvalues * learning_rate
-        # Near 1 a power loses the digits of its distance from 1, and logarithms need numbers above 0.
+        # Near 1, a power loses the digits of its distance from 1; further away, logarithms need numbers above 0.
         slow = rest > 0.5
         trained = 1 - rest**steps
         trained[slow] = -np.expm1(steps * np.log1p(-eigenvalues[slow] * learning_rate))

@@ -1,4 +1,4 @@
-"""E[phi(u) phi(v)] and E[phi'(u) phi'(v)] for a Gaussian pair, in closed form where there is one.
+"""E[phi(u) phi(v)] and E[phi'(u) phi'(v)] for a Gaussian pair, in closed form if there is one.
 
 Let (u, v) ~ N(0, [[q, c], [c, q']]) and phi be one of the mixtures of `rndlib.theory.mixtures`. For noise variances
 a, b write D = (q + a)(q' + b) - c^2, the determinant of the pair's covariance once noise is added. Then
@@ -23,12 +23,12 @@ from rndlib.theory.mixtures import Mixture, closed_form
 
 # float64 gives the determinant q q' - c^2 with an error of a few times eps q q'. It counts as zero up to this multiple,
 # so that a repeated point has the kernel of the point with itself although c and q were summed in different orders.
-# Only relu can tell: the angle of two points is taken as 0 if it is below 6e-8.
+# This matters for relu only, which takes an angle of two points below 6e-8 as 0.
 _COLLINEAR = 16 * np.finfo(float).eps
 
 AT_ONCE = 65536
 """Entries to compute together, times terms of the mixture: an array of this size fits a core's L2 cache. With smaller
-ones threads wait for Python's lock more than they compute."""
+arrays, threads spend most time waiting for Python's lock."""
 
 Tile = Float[np.ndarray, "rows cols"]
 Side = Float[np.ndarray, "#rows #cols"]
@@ -37,8 +37,8 @@ Side = Float[np.ndarray, "#rows #cols"]
 def expectations(activation: str | Activation, q1: Side, q2: Side, c: Tile) -> tuple[Tile, Tile]:
     """E[phi(u) phi(v)] and E[phi'(u) phi'(v)] for variances `q1`, `q2` (broadcast against `c`) and covariances `c`.
 
-    An activation that has no closed form is left to `rndlib.theory.quadrature`, which needs one variance per row
-    and one per column.
+    Activations without a closed form use `rndlib.theory.quadrature`, which needs one variance per row and one per
+    column.
     """
     mixture = closed_form(activation)
     if mixture is None:
@@ -56,7 +56,7 @@ def expectations(activation: str | Activation, q1: Side, q2: Side, c: Tile) -> t
 def continued(mixture: Mixture, q1: Side, q2: Side, c: Tile, det: Tile) -> tuple[Tile, Tile]:
     """The expectations of a mixture with noise, those of a ramp minus c / 4 and 1 / 4, given `det` = q q' - c^2.
 
-    The formulas hold up to c^2 < (q + a)(q' + a), a the smallest noise, beyond all covariances of two variables.
+    The formulas hold for c^2 < (q + a)(q' + a), a the smallest noise, and so beyond all covariances of two variables.
     """
     noise, weight = mixture.terms()
     # One a at a time, all b stacked along the first axis: few calls on arrays that stay in cache, and the sum over

@@ -7,10 +7,10 @@ s = q + a and s' = q' + a let u = c / sqrt(s s') and y = sqrt(1 - u^2). Then the
     ramp:  (E[phi phi] - c / 4) / sqrt(s s')  and  (E[phi' phi'] - 1/4) / u,
 
 and analytic in each of sqrt s, sqrt s' and y while its real part is positive and the others are positive numbers. For
-with noises a + b and a + b' the closed form is made of powers of s + b and s' + b', which vanish for negative s or s'
-only, and of D = s s' y^2 + s b' + s' b + b b', which for such s, s' and y is never a negative number, by its root and
-by arctan(c / sqrt D), where c^2 + D = (s + b)(s' + b'). `Interval` says how many nodes each variable needs. That the
-functions grow towards an edge, as 1 / y at most, and as powers far away, costs a factor.
+with noises a + b and a + b' the closed form consists of powers of s + b and s' + b', which vanish for negative s or s'
+only, and of sqrt D and arctan(c / sqrt D), with D = s s' y^2 + s b' + s' b + b b', which for such s, s' and y is never
+a negative number, and c^2 + D = (s + b)(s' + b'). `Interval` gives the number of nodes for each variable, up to a
+factor, because the functions grow towards an edge, as 1 / y at most, and as powers far away.
 """
 
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ from rndlib.theory.interpolation import Interval, Series, to_chebyshev
 from rndlib.theory.mixtures import Mixture
 
 MOST_NODES = 64
-"""With more nodes of a variable than this, which variances that are some thousand times the noise need, products of
-matrices cost what the closed form does."""
+"""With more nodes of a variable than this, as for variances of a thousand times the noise, interpolation costs as much
+as the closed form."""
 
-# Variances below this, relative to the smallest noise, are lost in it: E[phi phi] is then far less than sqrt(s s').
+# Variances below this multiple of the smallest noise are lost in it: E[phi phi] is then far below sqrt(s s').
 _LOST = 1e-2
-_NEGLIGIBLE = 1e-16  # Relative to the largest: combinations of nodes that are left out.
+_NEGLIGIBLE = 1e-16  # Size, relative to the largest, of combinations of nodes that are left out.
 
 Tile = Float[np.ndarray, "rows cols"]
 Vector = Float[np.ndarray, " n"]
@@ -39,7 +39,7 @@ Vector = Float[np.ndarray, " n"]
 
 @dataclass(frozen=True)
 class Interpolant(Series):
-    """A series in y, for points of the scales sqrt s. `sign`: whether the mixture is of this family."""
+    """A series in y, for points with the scales sqrt s. `sign`: whether the mixture is of this family."""
 
     sign: bool
     y: Interval
@@ -56,10 +56,10 @@ class Interpolant(Series):
 def interpolant(
     mixture: Mixture, q1: Float[np.ndarray, " n1"], q2: Float[np.ndarray, " n2"], most: int
 ) -> Interpolant | None:
-    """Between points of variances `q1` and `q2`; None where the closed form serves as well.
+    """Between points of variances `q1` and `q2`; None if the closed form is as good.
 
-    That is for mixtures of one term, for variances so small that the sums s lose them, and where too many nodes would
-    be needed: of one variable, or more than `most` of all together.
+    It is for mixtures of one term, for variances so small that the sums s lose them, and if too many nodes would be
+    needed: of one variable, or more than `most` of all together.
     """
     noises = mixture.terms()[0]
     noise = float(noises.min())
@@ -67,7 +67,7 @@ def interpolant(
         return None
     roots = np.sqrt(q1 + noise), np.sqrt(q2 + noise)
     share1, share2 = (noise / float(root.max()) ** 2 for root in roots)
-    # c^2 is at most q q', and y^2 at least 1 - q q' / (s s'). Not too near 1, as the nodes have to stay below.
+    # c^2 is at most q q', and y^2 at least 1 - q q' / (s s'). Not too near 1, because the nodes must stay below.
     y = Interval(min(sqrt(share1 + (1 - share1) * share2), 0.99), 1.0)
     intervals = [Interval(root.min(), root.max()) for root in roots]
     sizes = [min(interval.size, root.size) for interval, root in zip(intervals, roots, strict=True)]
@@ -86,7 +86,7 @@ def interpolant(
 def _values(
     mixture: Mixture, nodes1: Float[np.ndarray, " nodes1"], nodes2: Float[np.ndarray, " nodes2"], y: Vector
 ) -> Float[np.ndarray, "2 nodes1 n nodes2"]:
-    """Both functions for all of y, sqrt s and sqrt s' with one another, from the closed form."""
+    """Both functions for all combinations of y, sqrt s and sqrt s', from the closed form."""
     noise = mixture.terms()[0].min()
     # The closed form takes matrices: y and sqrt s' make the columns.
     u = np.sqrt(1 - y * y).repeat(nodes2.size)
@@ -102,7 +102,7 @@ def _values(
 def _axes(values: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "rank n"]:
     """Orthonormal combinations of the nodes on which the values depend: far fewer than there are nodes."""
     n = values.shape[1]
-    while len(values) > 4 * n:  # few rows at a time, which LAPACK does not share among threads
+    while len(values) > 4 * n:  # few rows at a time, which LAPACK does not divide among threads
         pieces = np.array_split(values, len(values) // (2 * n))
         values = np.concatenate([np.linalg.qr(piece, mode="r") for piece in pieces])
     _, sizes, axes = np.linalg.svd(values, full_matrices=False)
@@ -110,7 +110,7 @@ def _axes(values: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "rank n"]:
 
 
 def _side(interval: Interval, roots: Vector) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, "nodes n"]]:
-    """Nodes, and the weights of their values at the roots; few roots are nodes themselves."""
+    """Nodes, and the weights of their values at the roots; a few roots are themselves the nodes."""
     if interval.size >= roots.size:
         return roots, np.eye(roots.size)
     return interval.nodes, interval.basis(roots)

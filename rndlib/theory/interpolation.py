@@ -1,7 +1,7 @@
 """Gaussian expectations between many points from those between few: polynomials through Chebyshev nodes.
 
 An expectation depends on the scales of both points and on one variable of their covariance. It is interpolated in all
-three, with as many nodes as its analyticity asks for.
+three, with as many nodes as its analyticity requires.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from numpy.polynomial import chebyshev
 ACCURACY = 1e-14
 """The error of an `Interval`'s polynomials relative to the function, up to a factor: about rounding."""
 
-_FEW = 16  # Rows of a matrix product. BLAS would share a large one among threads, which spin afterwards.
+_FEW = 16  # Rows of a matrix product. BLAS would divide larger ones among threads, which spin afterwards.
 
 Tile = Float[np.ndarray, "rows cols"]
 Vector = Float[np.ndarray, " n"]
@@ -24,20 +24,15 @@ Vector = Float[np.ndarray, " n"]
 
 @dataclass(frozen=True)
 class Series:
-    """E[phi(u) phi(v)] and E[phi'(u) phi'(v)] between two sets of points, as polynomials in the angle of u and v.
+    """E[phi(u) phi(v)] and E[phi'(u) phi'(v)] between two sets of points, as polynomials in the angle of u and v."""
 
-    scales: of the points in either set, here their standard deviations.
-    rows, cols: the weights of the values at the nodes of either scale, for each point.
-    coefficients: of Chebyshev's polynomials, at all pairs of these nodes.
-    """
-
-    scales: tuple[Float[np.ndarray, " n1"], Float[np.ndarray, " n2"]]
-    rows: Float[np.ndarray, "nodes1 n1"]
-    cols: Float[np.ndarray, "nodes2 n2"]
-    coefficients: Float[np.ndarray, "terms 2 nodes1 nodes2"]
+    scales: tuple[Float[np.ndarray, " n1"], Float[np.ndarray, " n2"]]  # of the points, here standard deviations
+    rows: Float[np.ndarray, "nodes1 n1"]  # weights of the values at the nodes of the first scale, for each point
+    cols: Float[np.ndarray, "nodes2 n2"]  # the same for the second
+    coefficients: Float[np.ndarray, "terms 2 nodes1 nodes2"]  # of Chebyshev's polynomials, at all pairs of nodes
 
     def strip(self, rows: slice | Int[np.ndarray, " rows"]) -> Callable[[slice, Tile], tuple[Tile, Tile]]:
-        """Both expectations of some points of the first set: a function of a slice of the second and covariances."""
+        """Both expectations of some points of the first set, as a function of a slice of the second and covariances."""
         coefficients = np.ascontiguousarray(self.rows[:, rows].T) @ self.coefficients
         return partial(self._expectations, self.scales[0][rows, None], coefficients)
 
@@ -68,7 +63,7 @@ class Series:
 
     def _variable(self, c: Tile, scale: Tile) -> Tile:
         """The polynomials' variable at covariances `c`, from -1 to 1."""
-        # float64 knows an angle from c to some 1e-15 over its sine.
+        # In float64, c resolves an angle a to about 1e-15 / sin a.
         return 2 / np.pi * np.arctan2(np.sqrt(np.maximum((scale - c) * (scale + c), 0)), c) - 1
 
     def _finished(self, value: Tile, slope: Tile, c: Tile, scale: Tile) -> tuple[Tile, Tile]:
@@ -84,14 +79,7 @@ class Interval:
     -r .. r. A function that is analytic and bounded in the half-plane is approximated by polynomials in x = w / r, from
     its values at n Chebyshev nodes, with an error that falls as rho^-n, rho = (1 + sqrt(1 - r^2)) / r: the largest
     ellipse with foci -r and r in the disc touches it at -1 and 1 (Trefethen, 2013, "Approximation Theory and
-    Approximation Practice", theorem 8.2). For 1e-14 that takes 15 nodes where hi = 2 lo, and 40 where hi = 40 lo.
-
-    >>> import numpy as np
-    >>> from rndlib.theory.interpolation import Interval
-    >>> interval = Interval(1.0, 3.0)
-    >>> v = np.linspace(1, 3, 50)
-    >>> bool(np.abs(np.log(interval.nodes) @ interval.basis(v) - np.log(v)).max() < 1e-14)
-    True
+    Approximation Practice", theorem 8.2). For 1e-14 that takes 15 nodes if hi = 2 lo, and 40 if hi = 40 lo.
     """
 
     lo: float
@@ -105,7 +93,7 @@ class Interval:
 
     @property
     def nodes(self) -> Vector:
-        """The points at which a function has to be known, `(size,)`, from `hi` down to `lo`."""
+        """The points at which a function must be known, `(size,)`, from `hi` down to `lo`."""
         w = self._radius * chebyshev_points(self.size)
         return self._centre * (1 + w) / (1 - w)
 
@@ -114,9 +102,9 @@ class Interval:
         return (v - self._centre) / ((v + self._centre) * self._radius)
 
     def basis(self, v: Vector) -> Float[np.ndarray, "{self.size} n"]:
-        """The weight of each node's value in that at each `v`."""
+        """The weight of each node's value in the value at each `v`."""
         at_v = chebyshev.chebvander(self.coordinates(v), self.size - 1)
-        # Not by BLAS, for the reason of `_FEW`.
+        # Without BLAS, for the reason given at `_FEW`.
         return np.einsum("kj,ik->ji", to_chebyshev(self.size), at_v)
 
     @property
@@ -125,7 +113,7 @@ class Interval:
 
     @property
     def _radius(self) -> float:
-        """At least 1e-3, as an interval may be a point."""
+        """At least 1e-3, because `lo` and `hi` may be equal."""
         root = sqrt(self.hi / self.lo)
         return 1.0 if isinf(root) else max((root - 1) / (root + 1), 1e-3)
 

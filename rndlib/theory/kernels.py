@@ -1,4 +1,4 @@
-"""Exact kernels of an infinitely wide network: NNGP, NTK, and the NTK's share below the last layer.
+"""Exact kernels of an infinitely wide network: NNGP, NTK, and the part of the NTK below the last layer.
 
 With phi the activation, (u, v) ~ N(0, kappa^{l-1} at x and x'), and n_0 inputs, the recursion over layers is
 
@@ -6,7 +6,7 @@ With phi the activation, (u, v) ~ N(0, kappa^{l-1} at x and x'), and n_0 inputs,
     kappa^l = sigma_w^2 E[phi(u) phi(v)] + sigma_b^2          Theta^l = Theta^{l-1} kdot^l + kappa^l
     kdot^l  = sigma_w^2 E[phi'(u) phi'(v)]
 
-This is the recursion of the paper's appendix as its proof has it; the statement prints kdot^{l-1} for kdot^l.
+This is the recursion of Proposition B.3 with the indices of its proof; the statement prints kdot^{l-1} for kdot^l.
 
 Accuracy
 --------
@@ -17,10 +17,10 @@ nearly repeated and opposite points among the rest (tests/test_kernels.py), the 
     silu, tanh   1e-10    a quadrature rule of ten nodes, good to 1e-11 of the scale of either expectation; between
                           many points interpolated to some 1e-14 (`rndlib.theory.interpolants`)
     relu         3e-8     closed form; below 1e-12 unless the angle of two points, or of one and the other's opposite,
-                          is below 1e-3: float64 knows an angle from scalar products to about 1e-15 over itself, and
-                          one below 6e-8 not at all (such points count as collinear)
-    others       1e-9     quadrature (`rndlib.theory.quadrature`) with as many nodes as it takes; as relu where the
-                          slope jumps at 0. An activation whose kernel is not found as accurately is refused
+                          is below 1e-3: in float64, scalar products resolve an angle a to about 1e-15 / a, and angles
+                          below 6e-8 not at all (such points count as collinear)
+    others       1e-9     quadrature with as many nodes as needed (`rndlib.theory.quadrature`); 3e-8, as relu, if the
+                          slope jumps at 0. An activation that cannot be integrated to this accuracy is refused
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -79,13 +79,12 @@ class Kernel:
 def kernel(net: MLP, X1: ArrayLike, X2: ArrayLike | None = None) -> Kernel:
     """Kernels between the rows of `X1` `(N1, in_dim)` and of `X2` `(N2, in_dim)`; of `X1` with itself without `X2`.
 
-    Without `X2` the matrices are exactly symmetric and their diagonals are those of `diagonal`, bit for bit. Beyond the
-    three results, memory stays within some megabytes and, with silu and tanh, 1 kB per point and layer.
+    Without `X2` the matrices are exactly symmetric and their diagonals are those of `diagonal`, bit for bit.
 
     Raises
     ------
-    ValueError: an argument is not an array of finite numbers of that shape, or its kernel over- or underflows; an
-        activation without a closed form varies too fast for quadrature, or has a kink away from 0.
+    ValueError: Kernels overflow or underflow; an activation without a closed form varies too fast for quadrature, or
+        has a kink elsewhere than at 0.
 
     >>> from rndlib import MLP, kernels
     >>> kernels.kernel(MLP(in_dim=2), [[1.0, 0.0], [0.0, 1.0]]).ntk.round(3)
@@ -107,7 +106,7 @@ def kernel(net: MLP, X1: ArrayLike, X2: ArrayLike | None = None) -> Kernel:
 
 
 def diagonal(net: MLP, X: ArrayLike) -> Kernel:
-    """The kernels of each row of `X` `(N, in_dim)` with itself: three vectors `(N,)`. Errors as in `kernel`.
+    """The kernels of each row of `X` `(N, in_dim)` with itself: three vectors `(N,)`. Raises as in `kernel`.
 
     >>> from rndlib import MLP, kernels
     >>> kernels.diagonal(MLP(in_dim=2), [[1.0, 0.0], [0.0, 1.0], [3.0, 0.0]]).ntk.round(3)
@@ -168,7 +167,8 @@ def variances(net: MLP, name: str, X: Points) -> Layers:
 
     Raises
     ------
-    ValueError: one of them is so large or small that products of two over- or underflow; says `name` for X.
+    ValueError: A variance is so large or so small that products of two overflow or underflow. The message calls X
+        `name`.
 
     >>> import numpy as np
     >>> from rndlib import MLP, kernels
@@ -201,10 +201,10 @@ def _matrices(
     q2: Float[np.ndarray, "depth n2"],
     symmetric: bool = False,
 ) -> list[Matrix]:
-    """The three kernels, tile by tile. Where `symmetric`, X2 is X1, and the entries below the diagonal are mirrored."""
+    """The three kernels, tile by tile. If `symmetric`, X2 is X1, and the entries below the diagonal are mirrored."""
     shape = len(X1), len(X2)
     parts = [np.empty(shape) for _ in range(3)]
-    # With more nodes than half the entries, interpolation saves nothing; a symmetric matrix needs half its entries.
+    # With more nodes than half of the computed entries, interpolation saves nothing; a symmetric matrix computes half.
     most = shape[0] * shape[1] // (4 if symmetric else 2)
     layers = [_interpolated(net, q1[l], q2[l], most) for l in range(net.depth - 1)]
     cheaper = any(layer is not None for layer in layers)
@@ -274,7 +274,7 @@ def _next_layer(net: MLP, q1: Side, q2: Side, kappa: Tile, cheap: Cheap | None =
 def _recursion(
     net: MLP, kappa: Tile, q1: Sides, q2: Sides, cheap: Sequence[Cheap | None] = ()
 ) -> tuple[Tile, Tile, Tile]:
-    """kappa^L, Theta^L and the latter's share below the last layer, from kappa^1 and both sides' variances."""
+    """kappa^L, Theta^L and its part below the last layer, from kappa^1 and both sides' variances."""
     theta, body = kappa, np.zeros_like(kappa)
     for layer in range(net.depth - 1):
         kappa, kdot = _next_layer(net, q1[layer], q2[layer], kappa, cheap[layer] if cheap else None)

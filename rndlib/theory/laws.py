@@ -26,8 +26,8 @@ from rndlib.theory import kernels
 from rndlib.theory.dynamics import gain
 from rndlib.theory.empirical import points as any_points
 
-# A variance is a difference of kernels: where it vanishes, its rounding error decides the sign. This multiple of the
-# variance before training is the accuracy of the kernels (relu's near repeated points is the largest error).
+# A variance is a difference of kernels, so its rounding error can make it negative. Negative values down to this
+# multiple of the variance before training are rounding error (relu's near repeated points is the largest).
 _ROUNDING = 1e-7
 
 Across = Float[np.ndarray, "n T"]
@@ -38,9 +38,7 @@ _ROWS = 64  # of a block on the diagonal of a kernel that is given as a function
 
 @dataclass(frozen=True)
 class Gaussian:
-    """A Gaussian law of a function at T test points.
-
-    mean: (T,). var: (T,), its variances. cov: (T, T), its covariances, or None where only variances were asked for.
+    """A Gaussian law of a function at T test points: mean, variances, and the covariance or None without `full_cov`.
 
     >>> from rndlib import MLP, datasets, laws
     >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
@@ -65,17 +63,16 @@ def ensemble(
 ) -> Gaussian:
     """Law of a network's function after training on `X` (N, in_dim), `y` (N,), over its initialisations.
 
-    `N(G^T y, kappa_xx + G^T kappa_XX G - (G^T kappa_Xx + h.c.))`, without noise: Theorem 2.1, at any time. Time 0 is
-    the law at initialisation.
+    `N(G^T y, kappa_xx + G^T kappa_XX G - (G^T kappa_Xx + h.c.))`, without noise (Theorem 2.1, at any training time).
+    Time 0 is the law at initialisation.
 
     Returns mean and variance at `X_test` (T, in_dim), in the units of y, and with `full_cov` the covariance (T, T).
-    A variance that comes out negative within rounding is 0.
+    A variance that is negative by rounding error is set to 0.
 
     Raises
     ------
-    ValueError: an argument has the wrong shape, holds NaN or infinity, or is out of range; X repeats a point or its
-        kernel is singular, at a time long enough for it to matter (always at infinite time); `learning_rate` is
-        not below 2 / lambda_max of A, or `time` not a finite whole number of its steps.
+    ValueError: X repeats a point or its kernel is singular, and `time` is long enough for this to matter (infinite time
+        always is); `learning_rate` is 2 / lambda_max of A or more, or `time` is not a whole number of its steps.
 
     >>> from rndlib import MLP, datasets, laws
     >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
@@ -94,10 +91,10 @@ def rnd_error(
     full_cov: bool = False,
     learning_rate: float | None = None,
 ) -> Gaussian:
-    """Law of `u - g`: predictor `u` trained on `X` (N, in_dim) to match the fixed random network `g`, one head.
+    """Law of the RND error `u - g` of one head, `u` trained on `X` (N, in_dim) to match a fixed random network `g`.
 
-    Mean zero, and twice the covariance of `ensemble`: Theorem 3.1, at any time. Arguments, result and errors as in
-    `ensemble`.
+    Its mean is zero, and its covariance is twice that of `ensemble` (Theorem 3.1, at any training time). Arguments,
+    result and errors as in `ensemble`.
 
     >>> from rndlib import MLP, datasets, laws
     >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
@@ -112,9 +109,9 @@ def posterior(
 ) -> Gaussian:
     """Posterior of `f ~ GP(0, Theta)` at `X_test`, given `y = f(X)` plus noise of standard deviation `noise_std`.
 
-    `N(Theta_xX A^-1 y, Theta_xx - Theta_xX A^-1 Theta_Xx)`, the paper's NTK-GP posterior predictive with its footnote
-    on noise. It is the law of f: add `noise_std**2` for that of a new observation. Arguments, result and errors
-    as in `ensemble`.
+    `N(Theta_xX A^-1 y, Theta_xx - Theta_xX A^-1 Theta_Xx)`, the NTK-GP posterior (Section 4, with the footnote on
+    noise). This is the law of f. For a new observation, add `noise_std**2` to the variance. Arguments, result and
+    errors as in `ensemble`.
 
     >>> from rndlib import MLP, datasets, laws
     >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
@@ -136,9 +133,9 @@ def bayesian_rnd_error(
 ) -> Gaussian:
     """Law of the error of Bayesian RND, whose target makes the error at initialisation GP(0, Theta).
 
-    Mean zero, covariance `Theta_xx - Theta_xX A^-1 (I - E^2) Theta_Xx`: at infinite time that of `posterior`
-    (Theorem 4.2). With noise, targets are jittered and parameters drawn back to their start, both by `noise_std`.
-    Arguments, result and errors as in `ensemble`.
+    Its mean is zero, its covariance `Theta_xx - Theta_xX A^-1 (I - E^2) Theta_Xx`: at infinite time the covariance of
+    `posterior` (Theorem 4.2). With noise, training jitters the targets and pulls the parameters back to their start,
+    both by `noise_std`. Arguments, result and errors as in `ensemble`.
 
     >>> from rndlib import MLP, datasets, laws
     >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
@@ -151,15 +148,11 @@ def bayesian_rnd_error(
 def mean_square(variance: ArrayLike, dof: int) -> Any:
     """`variance / dof * chi2(dof)`: law of the mean square of `dof` independent N(0, variance) numbers.
 
-    With `variance` that of `ensemble`, it is the law of half the mean squared error of `dof` RND heads, and of the
+    With the variance of `ensemble`, this is the law of half the mean squared error of `dof` RND heads, and of the
     sample variance (ddof = 1) of `dof + 1` ensemble members (Theorem 3.4).
 
-    Returns a frozen SciPy distribution; one for each entry where `variance` is an array.
-
-    Raises
-    ------
-    ValueError: `dof` is not a whole number of at least 1; `variance` is not finite, or not above 0 (at 0 the law is a
-        point mass at 0, which has no density).
+    Returns a frozen SciPy distribution, with one entry per entry of `variance`, which must be above 0 (at 0 the law is
+    a point mass and has no density).
 
     >>> from rndlib import laws
     >>> law = laws.mean_square(variance=2.0, dof=512)
@@ -205,8 +198,8 @@ def _bayesian(
     X, y, X_test, time = _inputs(net, X, y, X_test, time, learning_rate, noise_std)
     A, C = _kernel(net, X, X).ntk, _kernel(net, X, X_test).ntk
     A.flat[:: len(A) + 1] += noise_std * noise_std
-    # The error on X starts with covariance A, so that training subtracts from Theta_xx the product of Theta_xX A^-1,
-    # 2 (I - E) - (I - E)^2 = I - E^2 and Theta_Xx.
+    # The error on X starts with covariance A, so training subtracts the product of Theta_xX A^-1,
+    # 2 (I - E) - (I - E)^2 = I - E^2 and Theta_Xx from Theta_xx.
     G = gain(A, C, time, learning_rate, power=2)
     prior = _kernel(net, X_test, X_test) if full_cov else _diagonal(net, X_test)
     return _gaussian(G.T @ y, prior.ntk, G, -C)
@@ -241,10 +234,10 @@ def _inputs(
     learning_rate: float | None,
     noise_std: float,
 ) -> tuple[Float[np.ndarray, "n *shape"], Float[np.ndarray, " n"], Float[np.ndarray, "T *shape"], float]:
-    """The arrays and the time, all arguments checked; labels of 0 for None."""
+    """The arrays and the time, all arguments checked; zeros as labels for None."""
     if isinstance(net, MLP):
         points, tests = checks.points("X", X, net.in_dim), checks.points("X_test", X_test, net.in_dim)
-        kernels.variances(net, "X", points)  # `kernel` makes the same check, but by its own names for the two
+        kernels.variances(net, "X", points)  # `kernel` makes the same check, but with its own names for the two
         kernels.variances(net, "X_test", tests)
     elif callable(net):
         points, tests = any_points("X", X), any_points("X_test", X_test)
@@ -264,7 +257,7 @@ def _inputs(
 
 
 def _gaussian(mean: Float[np.ndarray, " T"], prior: Float[np.ndarray, "..."], G: Across, H: Across) -> Gaussian:
-    """The law with the symmetric part of `prior + G^T H` as covariance; variances alone where `prior` is a diagonal."""
+    """The law with the symmetric part of `prior + G^T H` as covariance; only variances if `prior` is a diagonal."""
     scale = prior if prior.ndim == 1 else prior.diagonal()
     var = scale + np.einsum("nt,nt->t", G, H)
     low = var < -_ROUNDING * scale

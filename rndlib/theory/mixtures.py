@@ -30,10 +30,9 @@ Terms = tuple[Float[np.ndarray, " terms"], Float[np.ndarray, " terms"]]
 
 @dataclass(frozen=True)
 class Mixture:
-    """An activation as a mixture.
+    """A mixture: `sum_a w_a (2 Phi(u / sqrt a) - 1)` ("sign") or `sum_a w_a u Phi(u / sqrt a)` ("ramp").
 
-    family: "sign" for `sum_a w_a (2 Phi(u / sqrt a) - 1)`, "ramp" for `sum_a w_a u Phi(u / sqrt a)`.
-    terms: returns the noise variances `a` and their weights `w_a`, which sum to 1.
+    `terms` returns the noise variances `a` and their weights `w_a`, which sum to 1.
     """
 
     family: Literal["sign", "ramp"]
@@ -41,21 +40,21 @@ class Mixture:
 
 
 def closed_form(activation: str | Activation) -> Mixture | None:
-    """The mixture that a registered activation is, or None."""
+    """The mixture of a registered activation, or None."""
     activation = named(activation)
     return MIXTURES.get(activation) if isinstance(activation, str) else None
 
 
 @cache
 def kolmogorov_rule(nodes: int = 10) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]:
-    """Nodes `s` and weights `w` with `sum w f(s)` close to `E[f(S)]` for `f` smooth in `log s`; `sum w = 1`.
+    """Read-only nodes `s` and weights `w` with `sum w f(s)` close to `E[f(S)]` for `f` smooth in `log s`; `sum w = 1`.
 
     Each node gains about a factor of 8 in the kernels; `rndlib.kernels` states their error with 10. The discretised
     Stieltjes procedure, accurate to rounding up to 20 nodes, gives the recurrence of the polynomials in `log s` that
     are orthogonal under the law of S; nodes and weights come from the eigenvectors of its Jacobi matrix (Gautschi,
-    2004, "Orthogonal Polynomials: Computation and Approximation"). Both arrays are read-only.
+    2004, "Orthogonal Polynomials: Computation and Approximation").
     """
-    # The law of log S has less than 1e-15 of its mass beyond these ends, and is smooth between them: the
+    # The law of log S has below 1e-15 of its mass beyond these ends, and is smooth between them: the
     # trapezoidal rule with 200 points sums it to 1 within rounding.
     log_s = np.linspace(np.log(0.12), np.log(4.5), 200)
     mass = _density(np.exp(log_s)) * np.exp(log_s)
@@ -75,7 +74,7 @@ def kolmogorov_rule(nodes: int = 10) -> tuple[Float[np.ndarray, " nodes"], Float
 
 
 def _density(s: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """Kolmogorov's density, on each side of 1 by the series that converges fast there."""
+    """Kolmogorov's density, below and above 1 by the series that converges fast there."""
     k = np.arange(1, 7)[:, None]
     odd = ((2 * k - 1) * np.pi) ** 2 / 8
     below = np.sqrt(2 * np.pi) * np.sum(np.exp(-odd / s**2) * (2 * odd / s**4 - 1 / s**2), axis=0)

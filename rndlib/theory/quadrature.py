@@ -1,14 +1,14 @@
 """E[phi(u) phi(v)] and E[phi'(u) phi'(v)] for a Gaussian pair and any activation, by quadrature.
 
 Let u and v have standard deviations s and s' and an angle of theta, whose cosine is their correlation. In polar
-coordinates of the plane u = s r cos t and v = s' r cos(t - theta), with the weight r exp(-r^2 / 2) / 2 pi. Cut at the
-four rays where u or v is 0, so that phi may have a kink there, the integrand is smooth, and Gauss-Legendre rules in r
-and t converge fast. For one angle and all s and s' the integral is a product of matrices.
+coordinates of the plane u = s r cos t and v = s' r cos(t - theta), with the weight r exp(-r^2 / 2) / 2 pi. The plane is
+cut at the four rays where u or v is 0, since phi may have a kink there. Between them the integrand is smooth, and
+Gauss-Legendre rules in r and t converge fast. For one angle and all s and s' the integral is a product of matrices.
 
 Between many points both expectations are interpolated by Chebyshev polynomials: in the angle, in which they are smooth
-even where phi has a kink, and in s and s'. Each number of nodes is the first that suffices: the last refinement changes
-the values at a sample of pairs by at most `ACCURACY`, relative to the largest expectation there. A ValueError says
-where no number does, because phi is not smooth away from 0 or varies too fast on the scale of s.
+even if phi has a kink, and in s and s'. Each number of nodes is the first that suffices: the last refinement changes
+the values at a sample of pairs by at most `ACCURACY`, relative to the largest expectation there. If no number does, phi
+is not smooth away from 0 or varies too fast on the scale of s, and a ValueError says so.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,19 +37,12 @@ Both = Float[np.ndarray, "2 n1 n2"]
 def expectations(
     activation: Activation, q1: Float[np.ndarray, "#rows #cols"], q2: Float[np.ndarray, "#rows #cols"], c: Tile
 ) -> tuple[Tile, Tile]:
-    """E[phi(u) phi(v)] and E[phi'(u) phi'(v)] for variances `q1`, one per row, and `q2`, one per column.
-
-    c: the covariances.
-
-    Raises
-    ------
-    ValueError: no number of nodes is enough for `ACCURACY`.
-    """
+    """Both expectations for variances `q1`, one per row, `q2`, one per column, and covariances `c`."""
     return between(activation, q1.ravel(), q2.ravel()).strip(slice(None))(slice(None), c)
 
 
 def with_themselves(activation: Activation, q: Tile) -> tuple[Tile, Tile]:
-    """E[phi(u)^2] and E[phi'(u)^2] for variances `q`, by an integral over the line. Errors as in `expectations`."""
+    """E[phi(u)^2] and E[phi'(u)^2] for variances `q`, by an integral over the line."""
     s = np.sqrt(q.ravel())
 
     def integrals(nodes: int, s: Vector) -> Float[np.ndarray, "2 n"]:
@@ -66,7 +59,7 @@ def with_themselves(activation: Activation, q: Tile) -> tuple[Tile, Tile]:
 
 
 def between(activation: Activation, q1: Float[np.ndarray, " n1"], q2: Float[np.ndarray, " n2"]) -> Series:
-    """The expectations between points of variances `q1` and `q2`. Errors as in `expectations`."""
+    """The expectations between points of variances `q1` and `q2`."""
     s1, s2 = np.sqrt(q1), np.sqrt(q2)
     largest = np.append(q1, q2)
 
@@ -109,8 +102,7 @@ def _rule(theta: float, nodes: int) -> tuple[Vector, Vector, Vector]:
     x_r, w_r = legendre.leggauss(nodes + nodes // 2)
     r = _RADIUS / 2 * (x_r + 1)
     weight_r = _RADIUS / 2 * w_r * r * np.exp(-(r**2) / 2) / (2 * np.pi)
-    # Two arcs between rays, at distances from the ray that opens each, so that no digits are lost. The other two are
-    # opposite.
+    # Two arcs between rays, in angles from the first ray of each, to lose no digits. The other two are opposite.
     arcs = np.array([theta, np.pi - theta])[:, None]
     first, second = arcs / 2 * (x + 1)
     u = np.outer(r, np.sin(np.append(first, second + theta))).ravel()
@@ -124,7 +116,7 @@ def _rule(theta: float, nodes: int) -> tuple[Vector, Vector, Vector]:
 def _enough(
     sizes: Sequence[int], values: Callable[[int], Float[np.ndarray, "2 *shape"]], activation: Activation, q: Vector
 ) -> int:
-    """The first of `sizes` whose `values`, of phi and of phi', differ from those of the one before by `ACCURACY`."""
+    """The first of `sizes` whose `values` (of phi, of phi') are within `ACCURACY` of those of the one before."""
     before = None
     for size in sizes:
         here = values(size).reshape(2, -1)
@@ -144,7 +136,7 @@ def _refusal(activation: Activation, q: Vector) -> ValueError:
 def _nodes(
     s: Vector, size: int, at: Float[np.ndarray, " some"]
 ) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, "nodes some"]]:
-    """Nodes between the smallest and the largest of `s`, and their weights at each of `at`; few s are the nodes."""
+    """Nodes between the extremes of `s`, and their weights at each of `at`; a few s are themselves the nodes."""
     distinct = np.unique(s)
     if distinct.size <= size:
         return distinct, (distinct[:, None] == at).astype(float)

@@ -1,12 +1,12 @@
-"""For practitioners with PyTorch: an exploration bonus in the units of a variance, and what one of your own means.
+"""RND in PyTorch: an exploration bonus in units of an ensemble's variance, and an explanation of your own RND's error.
 
 `RNDBonus` is random network distillation for the loop of an agent, `ModuleBonus` the same with your own predictor and
-target; `explain` says whether half the mean squared error of two modules is an ensemble's variance, and why. In a loop:
+target. `explain` says whether half the mean squared error of two modules is an ensemble's variance, and why. In a loop:
 
     bonus = RNDBonus(envs.single_observation_space.shape)
-    bonus.observe(obs)             # statistics for normalising: a random agent's observations first, then as you go
+    bonus.observe(obs)             # statistics for normalisation: first from a random agent, then from every batch
     rewards += coef * bonus(obs)   # novelty: higher for observations seen less often
-    bonus.update(obs)              # from here on, lower for these
+    bonus.update(obs)              # train on these observations, which lowers their novelty
 """
 
 from rndlib.theory.mismatch import MismatchWarning as MismatchWarning

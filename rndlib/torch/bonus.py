@@ -1,4 +1,4 @@
-"""RND as an exploration bonus whose number is a variance: the networks of Eq. 1 in the loop of an agent."""
+"""RND as an exploration bonus that is a variance: the networks of Eq. 1 in the loop of an agent."""
 
 from collections.abc import Callable, Iterable
 from math import prod
@@ -15,38 +15,32 @@ from rndlib.training.weights import Role
 
 
 class RNDBonus(ModuleBonus):
-    """Exploration bonus (Eq. 2) in variance units: predictor and target are networks of one description (Eq. 1).
+    """Exploration bonus (Eq. 2) in variance units: predictor and target are networks with the same settings (Eq. 1).
 
     `bonus(obs)` is half the mean squared error over `bodies * heads` outputs. In the limit of width, after gradient
     flow or full-batch gradient descent on one set of normalised observations, it has the law of the sample variance of
-    `bodies * heads + 1` members of a deep ensemble of the same description, trained for as long on labels at the same
-    points (Theorem 3.4). Weights, and the number after the same descent, are those of `rndlib.RND` of the same seed.
+    `bodies * heads + 1` members of a deep ensemble with the same settings, trained for as long on labels at the same
+    points (Theorem 3.4). With the same seed, the weights are those of `rndlib.RND`; after the same gradient descent, so
+    is the number.
 
-    In the loop of an agent much of this is lost. Adam trains with another kernel; minibatches and `update_proportion`
-    add noise of their own; a stream weighs observations by how often and how lately they came; and when running
-    statistics move, so does what was learnt. A novelty remains that starts as the variance of an untrained ensemble,
-    and falls where the predictor learns.
+    In the loop of an agent, much of this is lost. Adam and other optimisers that rescale gradients train with another
+    kernel. Minibatches and `update_proportion` add noise. Observations count by how often and how recently they came.
+    When the running statistics change, so do the inputs that the predictor was trained on. What remains is a novelty
+    that starts as the variance of an untrained ensemble, and falls where the predictor learns.
 
-    Observations of any shape are flattened: for images, give `ModuleBonus` two networks of your own.
+    Observations of any shape are flattened: for images, give `ModuleBonus` two networks of your own. Warns with
+    `HeadsWarning` if there are too many heads for the width.
 
     Parameters
     ----------
-    obs_shape: shape of one observation, as `envs.single_observation_space.shape`; a number n for (n,).
-    heads, bodies: outputs of one body, and independent bodies, >= 1. The relative scatter of the bonus is
-        sqrt(2 / (bodies * heads)).
-    width, depth, activation, sigma_w, sigma_b: as in `MLP`.
-    seed: of the networks and of all that is drawn, >= 0.
-    dtype: of the weights; None for PyTorch's default, float32.
-    normalise, update_proportion, learning_rate, optimizer: as in `ModuleBonus`.
+    obs_shape: Shape of one observation, such as `envs.single_observation_space.shape`; a number n stands for (n,).
+    heads, bodies: Outputs per body, and number of independent bodies, >= 1. More outputs reduce the scatter of the
+        bonus, sqrt(2 / (bodies * heads)) relative to its mean; they do not change the mean.
+    width, depth, activation, sigma_w, sigma_b: As in `MLP`.
+    seed: Seed of the networks and of all later random draws, >= 0.
+    dtype: Type of the weights; None for PyTorch's default, float32.
+    normalise, update_proportion, learning_rate, optimizer: As in `ModuleBonus`.
 
-    Warns with `HeadsWarning` where the heads are too many for the width.
-
-    Raises
-    ------
-    ValueError: an argument is of the wrong type or out of range.
-
-    Examples
-    --------
     >>> import torch
     >>> from rndlib.torch import RNDBonus
     >>> bonus = RNDBonus(2, seed=0)

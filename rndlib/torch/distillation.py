@@ -1,4 +1,4 @@
-"""Random network distillation in the loop of an agent, with a predictor and a target of one's own."""
+"""Random network distillation in the loop of an agent, with a predictor and a target of your own."""
 
 import warnings
 from collections.abc import Callable, Iterable
@@ -24,31 +24,25 @@ Observations = Tensor | ArrayLike
 class ModuleBonus(nn.Module):
     """An exploration bonus from two modules: half the mean squared error of a predictor trained to match a target.
 
-    Observations are tensors or arrays (batch, *obs_shape) of any number type. Both modules get them normalised, in
-    their shape and the dtype of the predictor's weights, and return (batch, outputs). `meaning` says what the number
-    is; where it is not the variance of an ensemble, making the bonus warns with `MismatchWarning`.
+    Observations are numeric tensors or arrays (batch, *obs_shape). Both modules receive them normalised, in the dtype
+    of the predictor's weights, and return (batch, outputs). `meaning` says what the bonus is; if it is not the variance
+    of an ensemble, the constructor warns with `MismatchWarning`.
 
-    The target is frozen and held in eval mode. All randomness is drawn on the CPU from one generator, hence the same on
-    every device; `state_dict` holds its state and the optimiser's beside weights and statistics.
+    The target is frozen and held in eval mode. All random draws come from one generator on the CPU, so they are the
+    same on every device. `state_dict` has the states of the generator and the optimiser, besides weights and
+    statistics.
 
     Parameters
     ----------
-    obs_shape: shape of one observation; a number n for (n,).
-    predictor, target: modules that share no weights that train. They become part of this one.
-    normalise: centre and scale by the statistics of what `observe` was shown, and clip at 5 standard deviations.
-    update_proportion: in (0, 1], the probability that an observation counts in a loss (Burda et al., 2019), so that
-        with many environments the predictor does not learn too fast.
-    learning_rate: of Adam, which `update` uses, > 0.
-    optimizer: in its place, a function from parameters to a `torch.optim.Optimizer`.
-    seed: of the generator, >= 0.
+    obs_shape: Shape of one observation; a number n stands for (n,).
+    predictor, target: Modules that share no trainable weights. They become part of this one.
+    normalise: Whether to centre and scale by the statistics of `observe`, and to clip at 5 standard deviations.
+    update_proportion: In (0, 1]: probability that an observation counts in a loss, drawn independently for each (Burda
+        et al., 2019). With many environments, this keeps the predictor from learning too fast.
+    learning_rate: Learning rate of Adam, which `update` uses, > 0.
+    optimizer: Function that makes a `torch.optim.Optimizer` from parameters, instead of Adam.
+    seed: Seed of the generator, >= 0.
 
-    Raises
-    ------
-    ValueError: an argument is of the wrong type or out of range; the predictor has nothing to train, or shares what it
-        trains with the target.
-
-    Examples
-    --------
     >>> from torch import nn
     >>> from rndlib.torch import ModuleBonus
     >>> def network():
@@ -94,10 +88,8 @@ class ModuleBonus(nn.Module):
 
         Raises
         ------
-        ValueError: observations of another shape, none at all, or with a NaN or infinity; or the modules do not return
-            (batch, outputs).
-        NotFittedError: `observe` was never called, and the bonus normalises.
-        DivergenceError: the novelty is not finite.
+        NotFittedError: The bonus normalises, and `observe` was never called.
+        DivergenceError: The novelty is not finite.
         """
         with torch.no_grad():
             return self._novelty(self._rows(obs))
@@ -108,12 +100,7 @@ class ModuleBonus(nn.Module):
 
     @torch.no_grad()
     def observe(self, obs: Observations) -> None:
-        """Take observations (batch, *obs_shape) into the running mean and variance. No other method changes these.
-
-        Raises
-        ------
-        ValueError: as in `forward`; or the bonus does not normalise.
-        """
+        """Update the running mean and variance with observations (batch, *obs_shape). No other method changes them."""
         if self.normaliser is None:
             raise ValueError(
                 "normalise = False: this bonus keeps no statistics to observe: make it with normalise=True"
@@ -121,9 +108,9 @@ class ModuleBonus(nn.Module):
         self.normaliser.observe(self._rows(obs))
 
     def loss(self, obs: Observations) -> Float[Tensor, ""]:
-        """Mean novelty of the observations that count, with gradient to the predictor; 0 where none does.
+        """Mean novelty of the observations that count, with gradient; 0 if none counts. Raises as `forward`.
 
-        It is meant for an agent's loss, whose optimiser then has `predictor.parameters()`. Raises as `forward`.
+        Add it to an agent's loss, and give that optimiser `predictor.parameters()`.
         """
         rows = self._rows(obs)
         counted = self._counted(rows)
@@ -131,12 +118,13 @@ class ModuleBonus(nn.Module):
 
     @torch.enable_grad()
     def update(self, obs: Observations, *, epochs: int = 1, minibatch_size: int | None = None) -> float:
-        """Train the predictor on observations (batch, *obs_shape), with one step of the optimiser per minibatch.
+        """Train the predictor on observations (batch, *obs_shape), with one optimiser step per minibatch.
 
-        epochs: passes over the observations, >= 1. minibatch_size: observations per step, >= 1; None for all.
+        epochs: Passes over the observations, >= 1.
+        minibatch_size: Observations per step, >= 1; None for all.
 
-        Returns the mean novelty of those that counted, each before its step; 0 where none did. Raises as `forward`, and
-        ValueError for other arguments out of range.
+        Returns the mean novelty of the observations that counted, each measured before its step; 0 if none counted.
+        Raises as `forward`.
         """
         rows = self._rows(obs).detach()
         size = len(rows) if minibatch_size is None else checks.whole("minibatch_size", minibatch_size, at_least=1)
@@ -163,7 +151,7 @@ class ModuleBonus(nn.Module):
         return self
 
     def get_extra_state(self) -> dict[str, Any]:
-        """What `state_dict` holds beside parameters and buffers: the states of the generator and the optimiser."""
+        """What `state_dict` holds besides parameters and buffers: the states of the generator and the optimiser."""
         return {"generator": self.generator.get_state(), "optimizer": self.optimizer.state_dict()}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
@@ -172,7 +160,7 @@ class ModuleBonus(nn.Module):
         self.optimizer.load_state_dict(state["optimizer"])
 
     def _apply(self, fn: Any, recurse: bool = True) -> "ModuleBonus":
-        # `.to` and its like may replace parameters. The optimiser's state follows them when it is loaded.
+        # `.to` and similar methods may replace parameters. Loading the optimiser's state moves it to them.
         before, state = list(self.predictor.parameters()), self.optimizer.state_dict()
         super()._apply(fn, recurse)
         now = dict(zip(before, self.predictor.parameters(), strict=True))
@@ -183,7 +171,7 @@ class ModuleBonus(nn.Module):
 
     def _rows(self, obs: Observations) -> Shaped[Tensor, "batch *shape"]:
         try:
-            # Arrays are copied: PyTorch takes none of negative strides, and warns of those that are read-only.
+            # Arrays are copied: PyTorch refuses negative strides, and warns about read-only arrays.
             rows = obs if isinstance(obs, Tensor) else torch.as_tensor(np.array(obs, order="C"))
         except (TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"obs is {type(obs).__name__}: give a tensor or an array of numbers ({error})") from error

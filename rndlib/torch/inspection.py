@@ -1,4 +1,4 @@
-"""What can be read off two modules: their architectures, what they share, and the laws of their weights."""
+"""Properties of two modules that can be read off them: architecture, shared weights, and the laws of their weights."""
 
 from collections.abc import Callable
 from math import sqrt
@@ -14,7 +14,7 @@ from rndlib.network import MLP
 from rndlib.torch.network import NTKMLP
 
 CHANCE = 1e-6
-"""Two tensors are of different laws where one law would have them so far apart with less than this probability."""
+"""Significance level at which two tensors are said to have different distributions."""
 
 _PLAIN = (bool, int, float, str, tuple, MLP, type(None))
 _AFFINE = (nn.Linear, nn.modules.conv._ConvNd)
@@ -25,7 +25,7 @@ _OF_ONE = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.instancenorm._Inst
 
 
 def shared(predictor: nn.Module, target: nn.Module) -> tuple[list[str], list[str]]:
-    """Sentences on the weights that both have, by memory or by value: those that train, and those that are frozen."""
+    """Sentences on the weights that both modules have, by memory or by value: trainable ones, and frozen ones."""
     targets = dict(target.named_parameters())
     owned = {g.untyped_storage().data_ptr() for g in targets.values()}
     training, frozen = [], []
@@ -44,7 +44,7 @@ def shared(predictor: nn.Module, target: nn.Module) -> tuple[list[str], list[str
 
 
 def not_functions(predictor: nn.Module, target: nn.Module) -> list[str]:
-    """Sentences on layers whose output is no function of one observation: random ones, and those that mix a batch."""
+    """Sentences on layers that are not functions of one observation: random ones, and those that mix a batch."""
     layers, sentences = [*predictor.modules(), *target.modules()], []
     if mixing := _kinds(layers, lambda m: isinstance(m, _BATCHED)):
         sentences.append(f"{mixing} makes the output depend on the rest of the batch")
@@ -69,7 +69,7 @@ def differences(predictor: nn.Module, target: nn.Module) -> str:
 
 
 def kernel(predictor: nn.Module) -> list[str]:
-    """Sentences on the ensemble whose variance it is, where predictor and target are alike."""
+    """Sentences on the ensemble whose variance the error estimates, for a predictor and a target that are alike."""
     if isinstance(predictor, NTKMLP):
         return [f"the ensemble is rndlib.DeepEnsemble's, of {predictor.net}"]
     sentences = []
@@ -97,7 +97,7 @@ def kernel(predictor: nn.Module) -> list[str]:
 
 
 def compare_laws(predictor: nn.Module, target: nn.Module) -> tuple[str, float, str]:
-    """Compare mean and variance of each tensor of weights with its counterpart, of modules of one architecture.
+    """Compare mean and variance of each tensor of weights with its counterpart, in modules of one architecture.
 
     Returns the first difference in words, empty if there is none except a scale; that scale, of the target's output
     layer relative to the predictor's; and the name of that layer.
@@ -121,7 +121,7 @@ def compare_laws(predictor: nn.Module, target: nn.Module) -> tuple[str, float, s
 
 
 def _apart(p: Float[np.ndarray, " n"], g: Float[np.ndarray, " n"]) -> str:
-    """How two tensors differ by an F-test or a t-test at the level `CHANCE`, in words; a single number says nothing."""
+    """How two tensors differ by an F-test or a t-test at the level `CHANCE`, in words; empty for single numbers."""
     if p.size == 1:
         return ""
     spread = f"standard deviation {p.std():.3g} against {g.std():.3g}"
@@ -150,7 +150,7 @@ def _kinds(layers: list[nn.Module], chosen: Callable[[nn.Module], bool]) -> str:
 
 
 def _settings(module: nn.Module) -> dict[str, Any]:
-    """All that can be seen from outside of the function of a module, without its submodules."""
+    """Everything about a module's function that can be seen from outside, without its submodules."""
     shown = {name: value for name, value in vars(module).items() if name != "training" and not name.startswith("_")}
     plain = {name: getattr(v, "__code__", v) for name, v in shown.items() if isinstance(v, _PLAIN) or callable(v)}
     return {

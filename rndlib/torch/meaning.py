@@ -1,4 +1,4 @@
-"""What the error of a predictor trained to match a target says, by what the two modules are."""
+"""The meaning of the error between a trained predictor and a target, judged from the two modules."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -16,12 +16,10 @@ class Meaning:
     """What half the mean squared error of a predictor and a target is, in the limit of width and of training.
 
     verdict: "ensemble variance", "scaled ensemble variance" or "no ensemble variance".
-    factor: its expectation over the variance of an ensemble of predictors; None where no one factor serves all
-        observations.
-    reasons: why, one sentence each.
+    factor: The expected half mean squared error over the variance of an ensemble of predictors: 1, (1 + c^2) / 2 if the
+        target's output layer is c times larger, or None if the ratio depends on the observation.
+    reasons: The reasons, one sentence each.
 
-    Examples
-    --------
     >>> from torch import nn
     >>> from rndlib.torch import explain
     >>> meaning = explain(nn.Linear(4, 8), nn.Sequential(nn.Linear(4, 8), nn.ReLU()))
@@ -41,25 +39,20 @@ class Meaning:
 def explain(predictor: nn.Module, target: nn.Module) -> Meaning:
     """Whether half the mean squared error of `predictor`, trained to match `target`, is an ensemble's variance.
 
-    Call it before training: initial laws are read off the weights.
+    Call it before training, because it reads the initial laws off the weights.
 
-    It is one if predictor and target are independent draws of one law over one architecture. Then u_0 - g has twice the
-    covariance of u_0, and training maps it as it maps a member of an ensemble; so the half is exact in the limit of
-    width, with gradient flow or full-batch gradient descent at one learning rate for all weights. Neither the
-    parametrisation nor the initial law need be the paper's: they decide which kernel the ensemble has. If the laws
-    differ by the scale c of the target's output layer, the factor is (1 + c^2) / 2; otherwise there is none
+    It is, if predictor and target are independent draws from one initial law of one architecture. Then u_0 - g has
+    twice the covariance of u_0, and training transforms it as it transforms a member of an ensemble. So the half is
+    exact in the limit of width, with gradient flow or full-batch gradient descent at one learning rate for all weights.
+    The parametrisation and the initial law may differ from the paper's; they determine the ensemble's kernel. If the
+    laws differ by the scale c of the target's output layer, the factor is (1 + c^2) / 2; otherwise there is none
     (`rndlib.mismatch`).
 
-    It compares types, settings and plain attributes of all submodules; shapes, sharing, mean and variance of all
-    weights, at a level of one in a million (of an `NTKMLP`, its description instead); and finds layers that are random,
-    or mix the observations of a batch. It does not see what else a `forward` of your own does.
+    `explain` compares the types, settings and plain attributes of all submodules, and the shapes, means and variances
+    of all weights, at a significance level of 1e-6 (for an `NTKMLP`, its settings instead). It looks for shared
+    weights, for random layers, and for layers that mix the observations of a batch. It does not see what your own
+    `forward` does.
 
-    Raises
-    ------
-    ValueError: an argument is no module, or a lazy one that has no weights yet.
-
-    Examples
-    --------
     >>> from torch import nn
     >>> from rndlib.torch import explain
     >>> def network(*sizes):

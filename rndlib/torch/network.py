@@ -11,23 +11,18 @@ from rndlib.training.weights import Role, draw
 
 
 class NTKMLP(nn.Module):
-    """A network of the description `net` (Eq. 1, NTK parametrisation), with the initial weights of a seed.
+    """A network with the settings `net` (Eq. 1, NTK parametrisation) and the initial weights of a seed.
 
-    These are `bodies` independent networks of `heads` outputs each, those that `RND` of the same seed starts from. The
-    input has rows of `in_dim` numbers, flattened; the output is (batch, bodies * heads), body-major.
+    It consists of `bodies` independent networks of `heads` outputs each, the initial networks of `RND` with the same
+    seed. The input (batch, ...) is flattened to `in_dim` numbers per row; the output is (batch, bodies * heads), one
+    body after the other.
 
     Parameters
     ----------
-    heads, bodies: outputs of one body, and how many bodies, >= 1.
-    role: `Role.PREDICTOR` or `Role.TARGET`, which one seed keeps independent of each other.
-    dtype: of the weights; None for PyTorch's default, float32.
+    heads, bodies: Outputs per body, and number of bodies, >= 1.
+    role: `Role.PREDICTOR` or `Role.TARGET`; with one seed the two are independent.
+    dtype: Type of the weights; None for PyTorch's default, float32.
 
-    Raises
-    ------
-    ValueError: an argument is of the wrong type or out of range.
-
-    Examples
-    --------
     >>> import torch
     >>> from rndlib import MLP
     >>> from rndlib.torch import NTKMLP

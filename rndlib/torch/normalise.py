@@ -1,4 +1,4 @@
-"""Observations centred and scaled by what has been seen of them, and clipped."""
+"""Observations centred and scaled by running statistics, and clipped."""
 
 from typing import Any
 
@@ -11,14 +11,12 @@ CLIP = 5.0
 
 
 class RunningNormaliser(nn.Module):
-    """Running mean and variance of each entry of observations, which only `observe` changes.
+    """Running mean and variance of every entry of an observation. Only `observe` changes them.
 
-    They are buffers that go into `state_dict`, float64 whatever the module is cast to, and equal to rounding the mean
-    and the population variance of all rows at once (Chan et al., 1979). An entry that never varied is at the clip as
-    soon as it does.
+    They are buffers, saved in `state_dict`, and stay float64 whatever the module is cast to. After any sequence of
+    batches they equal the mean and population variance of all rows, up to rounding (Chan et al., 1979). An entry that
+    has never varied is clipped as soon as it does.
 
-    Examples
-    --------
     >>> import torch
     >>> from rndlib.torch import RunningNormaliser
     >>> normaliser = RunningNormaliser((1,))
@@ -39,7 +37,7 @@ class RunningNormaliser(nn.Module):
 
     @torch.no_grad()
     def observe(self, obs: Shaped[Tensor, "batch *shape"]) -> None:
-        """Take a batch of finite observations, at least one, into the statistics."""
+        """Update the statistics with a batch of one or more finite observations."""
         new_var, new_mean = torch.var_mean(obs.double(), dim=0, correction=0)
         total = self.count + len(obs)
         share = len(obs) / total
@@ -50,7 +48,7 @@ class RunningNormaliser(nn.Module):
 
     def forward(self, obs: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, "batch *shape"]:
         """Normalised observations in float64, within `CLIP` of 0."""
-        # Of an entry that never varied the mean is exact, as sums of differences from it are: 0 / tiny is 0.
+        # The mean of an entry that never varied is exact, so it becomes 0 / tiny = 0.
         scale = self.var.sqrt().clamp(min=torch.finfo(torch.float64).tiny)
         return ((obs.double() - self.mean) / scale).clamp(-CLIP, CLIP)
 

@@ -1,6 +1,6 @@
-"""Networks before training: their functions, and their tangent kernels with the last layer apart.
+"""Networks before training: their functions and their tangent kernels, split into last layer and layers below.
 
-Body i with one head is the start of member i of a `DeepEnsemble` of the same description and seed.
+Body i with one head is the start of member i of a `DeepEnsemble` with the same network and seed.
 """
 
 from collections.abc import Callable
@@ -25,10 +25,6 @@ def functions(
 ) -> Float[np.ndarray, "bodies heads n"]:
     """f(X; theta_0) of Eq. 1 for `bodies` networks of `heads` outputs with standard normal parameters.
 
-    Raises
-    ------
-    ValueError: X (N, in_dim) is malformed, or an argument out of range.
-
     >>> from rndlib import MLP, initial
     >>> initial.functions(MLP(2, width=64), [[1.0, 0.0], [0.0, 1.0]], bodies=4, heads=3).shape
     (4, 3, 2)
@@ -43,10 +39,10 @@ def functions(
 def tangent_kernels(
     net: MLP, X: ArrayLike, bodies: int, heads: int = 1, seed: int = 0, backend: str = "jax"
 ) -> tuple[Kernels, Kernels]:
-    """Tangent kernels of the same networks: the last layer's part, and that of the layers below; their sum is Theta_0.
+    """Tangent kernels of networks as in `functions`, in two parts: the last layer, and the layers below.
 
-    Entry [b, i, j, p, q] belongs to body b, heads i and j, points p and q. In the limit of width the parts are kappa
-    and Theta - kappa where i = j, and 0 elsewhere (Propositions B.2 and B.3). Errors as in `functions`.
+    Their sum is Theta_0. Entry [b, i, j, p, q] belongs to body b, heads i and j, points p and q. In the limit of width
+    the parts are kappa and Theta - kappa if i = j, and 0 otherwise (Propositions B.2 and B.3).
 
     >>> from rndlib import MLP, initial
     >>> last, below = initial.tangent_kernels(MLP(2, width=64), [[1.0, 0.0], [0.0, 1.0]], bodies=4, heads=3)

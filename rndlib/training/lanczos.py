@@ -1,9 +1,8 @@
-"""The largest eigenvalue of networks' own tangent kernels: how fast their fastest mode trains.
+"""The largest eigenvalue of networks' own tangent kernels, by a few products with the kernel.
 
-Where the kernel is too large to form, it comes from a few products with it. Lanczos's three-term recurrence: from a
-start v_1, the kernel restricted to the span of its powers on v_1 is tridiagonal, and the largest eigenvalue of that
-matrix approaches the kernel's from below. Nothing is orthogonalised again: that would prevent copies of eigenvalues
-that have converged, and a copy does not raise the largest.
+From a start v_1, Lanczos's three-term recurrence makes the kernel tridiagonal on the span of its powers on v_1. The
+largest eigenvalue of that matrix approaches the kernel's from below. Vectors are not orthogonalised again: that would
+only prevent copies of converged eigenvalues, and a copy does not raise the largest.
 """
 
 import numpy as np
@@ -17,21 +16,21 @@ FORMED = 128
 """Largest N K for which the kernel is formed."""
 
 STEPS = 16
-"""Products with the kernel. They leave an error of at most 4 %, where a tenth is enough."""
+"""Products with the kernel. They leave an error of at most 4 %; a tenth would be enough."""
 
 
 def largest_eigenvalue(problem: Problem, backend: Backend) -> float:
     """lambda_max of the tangent kernels at the start, noise included: the largest over the bodies.
 
-    Where the kernel is not formed it comes out a little too small. A learning rate that passes by that margin and
-    diverges nevertheless is caught after training.
+    By Lanczos it is slightly too small. A learning rate that passes by that margin and diverges is caught after
+    training.
     """
     bodies, heads, n = problem.targets.shape
     given = problem.net, problem.start, problem.X
     if n * heads <= FORMED:
         kernels = np.add(*backend.tangent_kernels(*given)).transpose(0, 3, 1, 4, 2).reshape(bodies, n * heads, -1)
         return float(np.linalg.eigvalsh(kernels).max()) + problem.noise_std**2
-    start = np.sin(np.arange(1.0, 1.0 + n * heads)).reshape(n, heads)  # no pattern that a kernel is orthogonal to
+    start = np.sin(np.arange(1.0, 1.0 + n * heads)).reshape(n, heads)  # irregular, not orthogonal to eigenvectors
     v = np.tile(start / np.linalg.norm(start), (bodies, 1, 1))
     before, beside = np.zeros_like(v), np.zeros(bodies)
     diagonals, besides = [], []

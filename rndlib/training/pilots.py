@@ -1,4 +1,4 @@
-"""Pilots: the bodies that are trained first, from which the others learn how finely to step gradient flow."""
+"""Pilots: the bodies that are trained first and set the step sizes of gradient flow for the others."""
 
 from dataclasses import astuple, dataclass
 from math import ceil, sqrt
@@ -6,20 +6,13 @@ from math import ceil, sqrt
 
 @dataclass(frozen=True)
 class Pilot:
-    """Step-size advice that a few trained bodies give to others of the same description.
+    """Step-size advice from a few trained bodies for others of the same network; errors are maxima over bodies."""
 
-    steps: the number of steps that were fine enough, in the finer of two integrations.
-    reach: relative distance from the finer integration to the extrapolation; the largest over the bodies.
-    error: relative error of the extrapolation; the largest over the bodies.
-    plain: relative error of the finer integration alone; the largest over the bodies.
-    largest: the largest eigenvalue of the tangent kernels before training, for which the time grid was laid out.
-    """
-
-    steps: int
-    reach: float
-    error: float
-    plain: float
-    largest: float
+    steps: int  # that were fine enough, in the finer of two integrations
+    reach: float  # relative distance from the finer integration to the extrapolation
+    error: float  # relative error of the extrapolation
+    plain: float  # relative error of the finer integration alone
+    largest: float  # eigenvalue of the tangent kernels before training, for which the time grid was laid out
 
     @property
     def extrapolates(self) -> bool:
@@ -36,9 +29,9 @@ class Pilot:
         return 4 * min(self.error, self.plain) * further * max(1.0, further)
 
     def finer(self, allowed: float, reach: float) -> "Pilot":
-        """The same advice with enough steps, by second order, to bring the estimate at this reach down to `allowed`.
+        """The same advice with enough steps, by second order, to reduce the estimate at this reach to `allowed`.
 
-        At most half as many more: bodies that need yet more find out by themselves, and then double the steps.
+        At most half as many more: bodies that need even more notice it themselves, and then double the steps.
         """
         steps = 2 * ceil(self.steps / 2 * sqrt(max(1.0, self.estimate(reach) / allowed)))
         if steps > 1.5 * self.steps:
@@ -47,7 +40,7 @@ class Pilot:
         return Pilot(steps, by * self.reach, by * self.error, by * self.plain, self.largest)
 
     def __or__(self, other: "Pilot") -> "Pilot":
-        """The advice of two groups of bodies: of the one that needed more steps, or the maxima at equal steps."""
+        """The joint advice of two groups of bodies: of the one that needed more steps, or the maxima at equal steps."""
         if self.steps != other.steps:
             return max(self, other, key=lambda pilot: pilot.steps)
         return Pilot(*(max(ours, theirs) for ours, theirs in zip(astuple(self), astuple(other), strict=True)))

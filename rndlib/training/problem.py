@@ -1,4 +1,4 @@
-"""What is trained: a description of all bodies of a fit, the problem of one block of them, and what comes out."""
+"""All bodies of a fit, the training problem of one block of them, and the trained bodies."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,24 +21,20 @@ Targets = Callable[[list[int], Params], Float[np.ndarray, "bodies heads n"]]
 Values = Callable[[list[int], Params], Float[np.ndarray, "bodies heads t"]]
 
 BLOCK_BYTES = 2**24
-"""Size of the parameters, or of one layer's derivatives, of all bodies that are trained in one call."""
+"""Size of the parameters, or of one layer's derivatives, of all bodies in one training call."""
 
 
 def block_size(net: MLP, heads: int, n_samples: int) -> int:
-    """Bodies to train in one call: as many as keep what all of them need within BLOCK_BYTES.
-
-    It is the same for every backend: the first blocks say how finely all are stepped.
-    """
+    """Number of bodies to train in one call, within BLOCK_BYTES; the same for every backend."""
     activations = n_samples * heads * net.width
     parameters = sum(rows * (columns + 1) for rows, columns in net.layer_shapes(heads))
     return max(1, int(BLOCK_BYTES / 8 / max(activations, parameters)))
 
 
 class Spectrum(NamedTuple):
-    """The infinite-width kernel on the training set, which preconditions the empirical one head by head.
+    """Ascending eigenvalues (N,) and eigenvectors (N, N), in columns, of the infinite-width kernel on X with noise.
 
-    values: (N,), eigenvalues of Theta_XX in ascending order, observation noise included.
-    vectors: (N, N), eigenvectors in columns. Both are arrays of any library.
+    They precondition the empirical kernel head by head. Both are arrays of any library.
     """
 
     values: Any
@@ -49,12 +45,8 @@ class Spectrum(NamedTuple):
 class Problem:
     """A block of bodies, to be trained on `1/2 ||f(X) + noise_std xi - y||^2` from given weights.
 
-    xi are extra trainable offsets, one per training point and head. They add noise_std^2 to the diagonal of the tangent
-    kernel on the training set.
-
-    start: initial weights and biases of every body.
-    targets: y, (bodies, heads, N).
-    offsets: xi at the start, (bodies, N, heads); None for zeros.
+    xi are extra trainable offsets, one per training point and head, which start at `offsets` or zero. They add
+    noise_std^2 to the diagonal of the tangent kernel on the training set.
     """
 
     net: MLP
@@ -78,12 +70,10 @@ class Problem:
 
 @dataclass(frozen=True)
 class Task:
-    """All bodies of a fit: networks of one description, each trained from its own weights to its own targets.
+    """All bodies of a fit: networks with the same settings, each trained from its own weights to its own targets.
 
-    heads: outputs per body.
-    role, seed: what the initial weights are drawn from (`rndlib.training.weights`).
-    targets: gives a block's targets from its body indices and initial weights.
-    jitter: whether the offsets start at N(0, 1) rather than at zero.
+    `role` and `seed` determine the initial weights (`rndlib.training.weights`). `targets` gives a block's targets from
+    its body indices and initial weights. With `jitter`, the offsets start at N(0, 1) rather than at zero.
     """
 
     net: MLP
@@ -106,10 +96,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Trained:
-    """Bodies after training, in the blocks they were trained in.
-
-    blocks: the indices of each block's bodies and their parameters; the last block may repeat the last body.
-    """
+    """Bodies after training: indices and parameters of each block. The last block may repeat the last body."""
 
     bodies: int
     blocks: list[tuple[list[int], Params]]
@@ -117,12 +104,12 @@ class Trained:
 
     @classmethod
     def joined(cls, bodies: int, blocks: list[list[int]], results: list[tuple[Params, Report]]) -> "Trained":
-        """The bodies of several blocks, from what training made of each."""
+        """The bodies of several blocks, from the parameters and report of each."""
         report = reduce(or_, (report for _, report in results))
         return cls(bodies, [(block, params) for block, (params, _) in zip(blocks, results, strict=True)], report)
 
     def evaluate(self, values: Values) -> Float[np.ndarray, "outputs t"]:
-        """`values` of every block, with bodies and heads on one axis, body-major."""
+        """`values` of every block, with bodies and heads on one axis, one body after the other."""
         joined = self.per_body(values)
         return joined.reshape(-1, joined.shape[-1])
 

@@ -1,4 +1,4 @@
-"""What training needs of a network, and of an array library: the seam for other networks and other libraries."""
+"""What training needs of a network and of an array library: the seam for other networks and other libraries."""
 
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -25,8 +25,8 @@ Change = TypeVar("Change")
 class TangentKernel(Protocol[Array]):
     """The empirical tangent kernel Theta = J J' of a network at its parameters, over N points and K heads.
 
-    J is the Jacobian of the N K outputs with respect to the parameters. Where a backend works on several bodies at
-    once, arrays have a leading axis of bodies, and a method `bodies` lists the kernels of single ones.
+    J is the Jacobian of the N K outputs with respect to the parameters. If a backend works on several bodies at once,
+    arrays have a leading axis of bodies, and a method `bodies` lists the kernels of single ones.
     """
 
     def kernel_product(self, v: Array) -> Array:
@@ -34,7 +34,7 @@ class TangentKernel(Protocol[Array]):
         ...
 
     def kernel_matrix(self) -> Array:
-        """Theta over (point, head) pairs, point-major: (N K, N K)."""
+        """Theta over (point, head) pairs, all heads of a point together: (N K, N K)."""
         ...
 
     def in_float32(self) -> "TangentKernel[Array]":
@@ -44,7 +44,7 @@ class TangentKernel(Protocol[Array]):
 
 @runtime_checkable
 class Linearised(TangentKernel[Array], Protocol[Array, Change]):
-    """A network linearised at its parameters: all that training has to know of a network, beside its values.
+    """A network linearised at its parameters: besides its values, all that training needs of a network.
 
     `MLP` has these products written out layer by layer, which is fast; `jax.linearize` gives them for any function.
     """
@@ -67,30 +67,30 @@ class Minibatches(Protocol):
         ...
 
     def params(self) -> Params:
-        """The parameters now, as copies in NumPy."""
+        """The current parameters, as copies in NumPy."""
         ...
 
 
 @runtime_checkable
 class Backend(Protocol):
-    """The same few functions on one array library. Arrays go in and come out as NumPy arrays, bodies first."""
+    """The same functions on one array library. Arrays go in and come out as NumPy arrays, bodies first."""
 
     def functions(self, net: MLP, params: Params, X: Points, dtype: str) -> Functions:
         """f(X; theta) of every body and head (Eq. 1), computed in `dtype`, returned in float64."""
         ...
 
     def tangents(self, net: MLP, params: Params, directions: Directions, X: Points, dtype: str) -> Functions:
-        """J_theta f(X) psi with the last layer's part of psi zero (Proposition 4.1), in `dtype`.
+        """J_theta f(X) psi with zeros for the last layer's part of psi (Proposition 4.1), in `dtype`.
 
-        Directions have one leading entry per body, shared by its heads, or one per body and head, body-major.
+        Directions have one leading entry per body, shared by its heads, or one per body and head, one body after the
+        other.
         """
         ...
 
     def tangent_kernels(self, net: MLP, params: Params, X: Points) -> tuple[Kernels, Kernels]:
-        """Empirical tangent kernels `nabla f_i(x)' nabla f_j(x')` of every body: the last layer's part, and the rest.
+        """Empirical tangent kernels of every body, in two parts: the last layer, and the layers below.
 
-        Entry [b, i, j, p, q] is that of body b, heads i and j, points p and q. In the limit of width the parts are
-        kappa and Theta - kappa for i = j, and 0 otherwise (Proposition B.3).
+        Entry [b, i, j, p, q] is `nabla f_i(x_p)' nabla f_j(x_q)` of body b.
         """
         ...
 
@@ -108,24 +108,22 @@ class Backend(Protocol):
         going: Marks,
         single: bool,
     ) -> State:
-        """How far evaluations of network and tangent kernel lead from a state, for bodies that are `going`.
+        """The change of a state over several evaluations of network and kernel, for the bodies that are `going`.
 
-        Each evaluation has a row of two times: over how long the state follows its linear flow, 0 for not at all, and
-        how much longer the way to the next evaluation is, 0 for none. With many unknowns (not
-        `rndlib.training.flow.exponential.dense`) one of the two is 0. `residual` is that of the state. In float32 where
-        `single`, except for what is in the space of functions on the training set; other bodies stay.
+        Each evaluation has a row of two times: how long the state follows its linear flow, 0 for not at all, and how
+        much longer the way to the next evaluation is, 0 for none. With many unknowns (not
+        `rndlib.training.flow.exponential.dense`) one of the two is 0. `residual` is that of the state. With `single`,
+        all but functions on the training set is in float32.
         """
         ...
 
     def descend(self, problem: Problem, learning_rate: float, steps: int) -> State:
-        """The state after so many steps of gradient descent."""
+        """The state after this number of steps of gradient descent."""
         ...
 
     def minibatches(self, problem: Problem, optimizer: str, pull: float) -> Minibatches:
         """Minibatch training on the mean over a batch of 1/2 ||f(x) - y||^2, plus pull / 2 ||theta - theta_0||^2.
 
-        Raises
-        ------
-        ImportError: a package that this needs is not installed.
+        Raises ImportError if a package that this needs is not installed.
         """
         ...

@@ -1,10 +1,10 @@
-"""What training reports back, and how it fails."""
+"""The report of a training run, and the error that it raises when it fails."""
 
 from dataclasses import dataclass
 
 
 class DivergenceError(RuntimeError):
-    """Training left the finite numbers, or did not reach the accuracy that was asked for.
+    """Training produced infinite or NaN values, or missed the requested accuracy.
 
     >>> from rndlib import MLP, DeepEnsemble, DivergenceError, GradientDescent, datasets
     >>> data = datasets.toy(0)
@@ -19,14 +19,16 @@ class DivergenceError(RuntimeError):
 
 @dataclass(frozen=True)
 class Report:
-    """What training did, over all bodies of a fit.
+    """The result of training, over all bodies of a fit.
 
-    time: training time reached, `inf` at convergence; None for minibatches, which no single time describes.
-    residual: largest `||f(X) - y|| / ||f_0(X) - y||` over the bodies, with `1e-4 ||y||` for the denominator where that
-        is larger; at a finite time it need not be small.
-    error: largest estimated relative error of the trained function; 0 for gradient descent, None for minibatches.
-    evaluations: the most evaluations of network and tangent kernel on the training set that any body took, or steps.
-    converged: whether the accuracy asked for was reached; for minibatches, the epochs or the patience.
+    time: Training time reached, `inf` at convergence. None for minibatches, which have no single training time.
+    residual: Largest `||f(X) - y|| / max(||f_0(X) - y||, 1e-4 ||y||)` over the bodies. It need not be small at a finite
+        training time.
+    error: Largest estimated relative error of the trained function; 0 for gradient descent, None for minibatches.
+    evaluations: Largest number of evaluations of network and tangent kernel on the training set, over bodies; for
+        descent and minibatches, the number of steps.
+    converged: Whether the requested accuracy was reached. For minibatches, whether all epochs ran or the patience
+        ran out.
 
     >>> from rndlib import MLP, RND, datasets
     >>> report = RND(MLP(3, width=64), heads=4).fit(datasets.toy(0).X).report
@@ -41,7 +43,7 @@ class Report:
     converged: bool
 
     def __or__(self, other: "Report") -> "Report":
-        """The report over two groups of bodies."""
+        """The joint report of two groups of bodies."""
         return Report(
             time=self.time,
             residual=max(self.residual, other.residual),

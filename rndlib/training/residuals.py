@@ -1,4 +1,4 @@
-"""The residuals of training, and what they are relative to."""
+"""The residuals of training, and the scale that they are relative to."""
 
 import numpy as np
 from jaxtyping import Float
@@ -7,8 +7,7 @@ from rndlib.training.problem import Problem, State
 from rndlib.training.protocols import Backend
 
 CLOSE = 1e-4
-"""Lower bound on the initial residual, relative to the targets, so that a start that already meets its targets is not
-compared with rounding error."""
+"""Lower bound on the initial residual, relative to the targets, for a start that already meets its targets."""
 
 
 def residual(problem: Problem, backend: Backend, state: State) -> Float[np.ndarray, "bodies n heads"]:
@@ -28,6 +27,6 @@ def relative(
     first: Float[np.ndarray, "bodies _ _"],
     targets: Float[np.ndarray, "bodies _ _"],
 ) -> Float[np.ndarray, " bodies"]:
-    """The size of every body's last residual over that of its first, or over `CLOSE` times its targets' if larger."""
+    """The norm of every body's last residual over that of its first, or over `CLOSE` times its targets' if larger."""
     reference = np.maximum(sizes(first), CLOSE * sizes(targets))
     return sizes(last) / np.where(reference > 0, reference, 1.0)

@@ -32,9 +32,9 @@ def flow_evaluation(
 ) -> Callable[[Any, Any], Any]:
     """One evaluation of network and kernel in gradient flow, `(index, carry) -> carry`.
 
-    The carry holds how far the state has come from `start`, parameters and offsets, and how far from it the parameters
-    are at which the network is evaluated next. It is in the precision of y; r and v, functions on the training set, are
-    in float64. `residual` is that at the start, and `times` has the rows of `Backend.integrate`.
+    The carry holds the changes from `start` of the state (parameters and offsets), and of the parameters at which the
+    network is evaluated next. It is in the precision of y; r and v, functions on the training set, are in float64.
+    `residual` is that of `start`, and `times` has the rows of `Backend.integrate`.
     """
     xp, dtype = lib.xp, str(y.dtype).removeprefix("torch.")
     params, offsets = start
@@ -46,8 +46,8 @@ def flow_evaluation(
     def evaluate(i: Any, carry: Any) -> Any:
         (shift, xi), here = carry
         f, tangent = linearise(mapped(lambda p, s: p + s, params, here))
-        # r is the residual that the linear model at `here` has at the step's start, where it may be linearised. The
-        # branch is given the change as an array: XLA would compute it anew for every point.
+        # r is the residual at the step's start, by the linear model at `here`. The branch takes the change as an array,
+        # because XLA would otherwise compute it anew for every point.
         away = (i > 0) & (times[i - 1, 1] > 0)
         moved = lib.cond(away, tangent.push_forward, lambda _: xp.zeros_like(f), minus(shift, here))
         r = lib.cast(f + moved + noise_std * (offsets + xi) - y, "float64")

@@ -1,4 +1,4 @@
-"""Nested lists and tuples of arrays, as parameters and states of training are."""
+"""Nested lists and tuples of arrays: the parameters and states of training."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from jaxtyping import Bool
 
 
 def mapped(function: Callable[..., Any], *trees: Any) -> Any:
-    """The function of every array of nested lists and tuples, or of those in the same place of several."""
+    """The function of every array of nested lists and tuples, or of the corresponding arrays of several."""
     first = trees[0]
     if isinstance(first, list | tuple):
         return type(first)(mapped(function, *parts) for parts in zip(*trees, strict=True))
@@ -16,5 +16,5 @@ def mapped(function: Callable[..., Any], *trees: Any) -> Any:
 
 
 def chosen(bodies: Bool[np.ndarray, " bodies"], ours: Any, theirs: Any) -> Any:
-    """Of two trees of arrays with the bodies first, one for the bodies chosen and the other for the rest."""
+    """Two trees of arrays with the bodies first, joined: ours for the chosen bodies, theirs for the rest."""
     return mapped(lambda a, b: np.where(bodies.reshape(-1, *[1] * (a.ndim - 1)), a, b), ours, theirs)

@@ -1,8 +1,8 @@
 """Initial weights: a function of a seed alone, so that every backend starts from the same networks.
 
-Body `i` of a given role has its own stream, spawned from `(seed, role, i)`: it does not depend on how many bodies there
-are, on the blocks they are trained in, or on the backend. Roles keep the networks of one seed independent where the
-theorems ask for it: a predictor never shares a stream with its target, nor with a member of an ensemble.
+Body `i` of a role has its own stream, spawned from `(seed, role, i)`: it does not depend on the number of bodies, on
+the blocks they are trained in, or on the backend. Roles make the networks of one seed independent, as the theorems
+require of a predictor and its target.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from jaxtyping import Float
 from rndlib.network import MLP
 from rndlib.training.trees import mapped
 
-# Fan-in and fan-out differ from layer to layer: names with an underscore bind nothing.
+# Fan-in and fan-out differ from layer to layer; jaxtyping does not bind names with an underscore.
 Params = list[tuple[Float[np.ndarray, "bodies _fan_out _fan_in"], Float[np.ndarray, "bodies _fan_out"]]]
 Directions = list[tuple[Float[np.ndarray, "directions _fan_out _fan_in"], Float[np.ndarray, "directions _fan_out"]]]
 
 
 class Role(IntEnum):
-    """What a draw is for. The numbers belong to the meaning of a seed: changing one changes every result."""
+    """The purpose of a draw. The numbers belong to the meaning of a seed: changing one changes every result."""
 
     MEMBER = 0
     PREDICTOR = 1
@@ -44,8 +44,7 @@ def draw(net: MLP, heads: int, seed: int, role: Role, bodies: Sequence[int]) -> 
 def draw_directions(net: MLP, seed: int, bodies: Sequence[int], heads: Sequence[int] | None) -> Directions:
     """psi of the layers below the last one (Proposition 4.1), i.i.d. N(0, 1).
 
-    heads=None draws one direction per body, with leading axis `bodies`. A list of heads draws one per body and head,
-    with leading axis `bodies * heads`, body-major.
+    heads=None draws one direction per body, and a list of heads one per body and head, one body after the other.
     """
     keys = [(body,) for body in bodies] if heads is None else [(b, h) for b in bodies for h in heads]
     return _stacked(net.layer_shapes(1)[:-1], [stream(seed, Role.DIRECTION, *key) for key in keys])

@@ -1,11 +1,9 @@
-"""The statistics behind the claims: each takes what estimators and laws return, and most give a `claims.Finding`.
+"""The statistics behind the claims: most take the output of estimators and laws, and give a `claims.Finding`.
 
 The unit of replication is a network with its own seed. Heads of one body and test points of one network are
-dependent, and nothing here counts them as if they were not.
-
-`confidence` is that of each end of an interval, one-sided, unless a docstring says two-sided. All raise a ValueError
-that names the argument if shapes disagree, if a number is not finite or out of range, if there are too few networks for
-an interval, or if `cov` is not positive definite.
+dependent, and nothing here counts them as independent. `confidence` is that of each end of an interval, one-sided,
+unless a docstring says two-sided. All raise a ValueError for malformed input, too few networks for an interval, or a
+`cov` that is not positive definite.
 """
 
 from rndlib.evidence.statistics.dependence import dependence as dependence

@@ -1,14 +1,14 @@
-"""Whether the heads of one body are independent (claim M1), and samples drawn from them (claims S2 and S2-draws).
+"""Dependence between the heads of one body (claim M1), and between samples drawn from them (claims S2 and S2-draws).
 
 The bodies are compared with each other, once by head 1 and once by head 2. With A_ij the likeness of bodies i and j in
 head 1, B_ij that in head 2, each centred over bodies,
 
     R^2 = <A, B> / <A, A>
 
-is the square of a correlation between the heads. It is that of their errors if likeness is the product w_i . w_j; that
-of the squares and products of their errors if it is (w_i . w_j)^2; and the squared distance correlation of Székely,
-Rizzo and Bakirov (2007) if it is -|w_i - w_j|. Only the last is zero if and only if the heads are independent. The w
-are whitened errors, so every direction over the test points has the same weight.
+is the square of a correlation between the heads: of their errors if likeness is the product w_i . w_j, of the squares
+and products of their errors if it is (w_i . w_j)^2, and the squared distance correlation of Székely, Rizzo and Bakirov
+(2007) if it is -|w_i - w_j|. Only the last is zero if and only if the heads are independent. The w are whitened errors,
+so every direction over the test points has the same weight.
 
 Corollary 4.3 draws a head i ~ U[1, K] for every sample. Two samples are then the same with probability 1/K, so both
 their correlation and their distance correlation are 1/K. Of S samples, S - K (1 - (1 - 1/K)^S) repeat another one on
@@ -48,15 +48,12 @@ def dependence(
 ) -> Finding:
     """R between two heads of a body, averaged (in its square) over all pairs of heads, judged by its upper end.
 
-    Gaussian heads with correlation rho have R = rho for "errors" and rho^2 for "squares". R^2 is estimated without bias
-    (Székely and Rizzo, 2014), so that independent heads are at zero on average. Its interval counts bodies: the
-    standard error is that of a U-statistic over pairs of bodies, degenerate part included.
+    `errors` (bodies, heads, points) are of independently seeded bodies with two or more heads; `cov` (points, points)
+    is the law's covariance of one head's error.
 
-    Parameters
-    ----------
-    errors: `(bodies, heads, points)`, errors of independently seeded bodies, two heads or more.
-    cov: `(points, points)`, covariance of one head's error under the law, positive definite.
-    likeness: "errors", "squares" or "distance".
+    Gaussian heads with correlation rho have R = rho for "errors" and rho^2 for "squares". R^2 is estimated without bias
+    (Székely and Rizzo, 2014), so independent heads are at zero on average. The standard error is that of a U-statistic
+    over pairs of bodies, degenerate part included.
     """
     errors = checks.array("errors", errors, None, None, None)
     bodies, heads, points = errors.shape
@@ -86,10 +83,7 @@ def _centred(A: Between) -> Between:
 def mixed(
     errors: Float[np.ndarray, "bodies heads points"], correlation: float
 ) -> Float[np.ndarray, "bodies heads points"]:
-    """The errors with a part of head 1 in every other head, as if rows of the output layer shared weights.
-
-    The variances stay as they are.
-    """
+    """The errors with a part of head 1 in every other head, as if output rows shared weights; variances are kept."""
     shared = errors.copy()
     shared[:, 1:] = correlation * errors[:, :1] + sqrt(1 - correlation**2) * errors[:, 1:]
     return shared
@@ -99,11 +93,8 @@ def mixed(
 def dependence_of_samples(samples: ArrayLike, cov: ArrayLike, heads: int, confidence: float = 0.95) -> Finding:
     """Distance correlation of two samples from one fit, as a multiple of the 1/K of drawing with replacement.
 
-    Parameters
-    ----------
-    samples: `(fits, draws, points)`, samples minus their mean; the fits are independently seeded.
-    cov: `(points, points)`, covariance of one sample under the law, positive definite.
-    heads: heads of each fit, K.
+    `samples` (fits, draws, points) are centred at their mean and from independently seeded fits of `heads` heads; `cov`
+    (points, points) is the law's.
     """
     heads = checks.whole("heads", heads, 2)
     low, high = dependence(samples, cov, "distance", confidence).interval or (0.0, 0.0)
@@ -115,10 +106,6 @@ def exact_draws(law: Gaussian, draws: int, seed: int = 0) -> Float[np.ndarray, "
 
     Drawn by Cholesky, whose factor is unique, so that every machine draws the same. A ridge covers the rounding of the
     kernels and adds 3e-4 of the largest standard deviation.
-
-    Raises
-    ------
-    ValueError: the law comes without its covariance.
     """
     if law.cov is None:
         raise ValueError("law has no covariance: ask for it with full_cov=True")
@@ -137,7 +124,7 @@ def with_replacement(functions: ArrayLike, draws: int, seed: int = 0) -> Float[n
 
 @check
 def repeats(samples: ArrayLike) -> Finding:
-    """Number of samples that repeat an earlier one, among `samples` `(points, draws)`, one per column."""
+    """Number of samples that repeat an earlier one, among `samples` `(points, draws)`."""
     samples = checks.array("samples", samples, None, None)
     return Finding(float(samples.shape[1] - len(np.unique(samples, axis=1).T)))
 

@@ -4,8 +4,8 @@ For independent z, z' of one law and w, w' of another,
 
     D^2 = 2 E|z - w| - E|z - z'| - E|w - w'|
 
-is zero only for equal laws, and D is a metric (Székely and Rizzo, 2013). Unlike `joint_law` it sees every moment. Here
-it is measured in coordinates in which w is N(0, I_p). E|z - w| over w then has a closed form, so samples are compared
+is zero only for equal laws, and D is a metric (Székely and Rizzo, 2013). Unlike `joint_law` it depends on every moment.
+It is measured in coordinates in which w is N(0, I_p). E|z - w| over w then has a closed form, so samples are compared
 with the law without drawing from it: D^2 is the mean over pairs of networks of
 
     k(z, z') = h(z) + h(z') - |z - z'| - h(0) sqrt 2,   h(z) = E|z - w|.
@@ -28,18 +28,10 @@ from rndlib.evidence.statistics.intervals import error_over_pairs, normal_quanti
 def energy(samples: ArrayLike, mean: ArrayLike, cov: ArrayLike, wrong: ArrayLike, confidence: float = 0.95) -> Finding:
     """Energy distance of the networks' joint law from N(mean, cov), as a multiple of that of N(mean, wrong).
 
-    Since D is a metric, a value of at most 1/2 says that the networks are closer to the law than to the wrong one. The
-    interval, judged by its upper end, is that of a mean over pairs of independent networks, degenerate part included.
-
-    Parameters
-    ----------
-    samples: `(networks, points)`, outputs of four or more independently seeded networks at the same points.
-    mean, cov: `(points,)` and `(points, points)`, of the law; cov positive definite.
-    wrong: `(points, points)`, covariance of the wrong law, positive semidefinite.
-
-    Raises
-    ------
-    ValueError: shapes disagree, fewer than four networks, cov is not positive definite, or the wrong law is the law.
+    `samples` (networks, points) are the outputs of four or more independently seeded networks; `wrong` may be
+    semidefinite. Since D is a metric, a value of at most 1/2 means that the networks are closer to the law than to the
+    wrong one. The interval, judged by its upper end, is that of a mean over pairs of networks, degenerate part
+    included.
     """
     white = whitened(samples, mean, cov)
     networks, points = white.shape
@@ -87,19 +79,10 @@ def _mean_length(variances: np.ndarray) -> float:
 def energy_test(
     samples: ArrayLike, draws: ArrayLike, mean: ArrayLike, cov: ArrayLike, permutations: int = 999, seed: int = 0
 ) -> Any:
-    """Two-sample permutation test of equal laws, with D^2 between networks and exact draws as its statistic.
+    """Two-sample permutation test of equal laws, with D^2 as its statistic; SciPy's result.
 
-    Parameters
-    ----------
-    samples: `(networks, points)`, outputs of independently seeded networks.
-    draws: `(draws, points)`, independent draws from the law.
-    mean, cov: of the law; they only set the coordinates.
-    permutations: number of random exchanges of networks and draws.
-    seed: of the permutations.
-
-    Returns
-    -------
-    SciPy's result: `statistic`, `pvalue` (at least 1 / (permutations + 1)) and `null_distribution`.
+    It compares `samples` (networks, points) of independently seeded networks with `draws` (draws, points) from the law,
+    whose `mean` and `cov` only set the coordinates.
     """
     parts = [whitened(part, mean, cov) for part in (samples, draws)]
     distance = spatial.distance.squareform(spatial.distance.pdist(np.concatenate(parts)))

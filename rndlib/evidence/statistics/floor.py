@@ -2,9 +2,9 @@
 
 Under the laws, K independent heads and M members estimate the variance Sigma(x, x) by independent scaled chi-squared
 variables with K and M - 1 degrees of freedom. The floor is the mean square of their difference,
-2 Sigma^2 / K + 2 Sigma^2 / (M - 1), or 4 Sigma^2 / K where M = K + 1. Over x the difference is one smooth random
+2 Sigma^2 / K + 2 Sigma^2 / (M - 1), or 4 Sigma^2 / K if M = K + 1. Over x the difference is one smooth random
 field, so its mean square scatters widely around the floor even over thousands of test points. `floor_draws` simulates
-that scatter (claims N1 and N2).
+that scatter (claims N1 and N2). RND errors and ensemble variances are in the same units throughout.
 """
 
 from math import atanh, exp, log, tanh
@@ -22,14 +22,9 @@ _LEFT_OUT = 1e-3  # share of the variance in the directions that the simulation 
 
 
 def mean_squared_difference(rnd: ArrayLike, ensemble: ArrayLike) -> float:
-    """Mean square over test points of RND error minus ensemble variance, over all pairs of their seeds.
+    """Mean square over points of RND error `(rnd seeds, points)` minus ensemble variance `(ensemble seeds, points)`.
 
-    Any RND model may be compared with any ensemble, and all pairs scatter less than one pair per seed.
-
-    Parameters
-    ----------
-    rnd: `(rnd seeds, points)`, half the mean squared error of each RND model (Bayesian RND: all of it).
-    ensemble: `(ensemble seeds, points)`, variance of each ensemble.
+    The mean is over all pairs of seeds: these scatter less than one pair per seed.
     """
     rnd = checks.array("rnd", rnd, None, None)
     ensemble = checks.array("ensemble", ensemble, None, rnd.shape[1])
@@ -37,13 +32,9 @@ def mean_squared_difference(rnd: ArrayLike, ensemble: ArrayLike) -> float:
 
 
 def floor(variance: ArrayLike, heads: int, members: int) -> float:
-    """Expected mean squared difference, over test points, of two estimates of one variance.
+    """Expected mean squared difference, over points, of estimates from K = `heads` and M = `members` networks.
 
-    Parameters
-    ----------
-    variance: `(points,)`, the law's variance, in ensemble units.
-    heads: independent squares behind each RND estimate, K.
-    members: size of the ensemble, M.
+    `variance` (points,) is the law's variance, in ensemble units.
     """
     variance = checks.array("variance", variance, None)
     rate = 2 / checks.whole("heads", heads, 1) + 2 / (checks.whole("members", members, 2) - 1)
@@ -61,17 +52,10 @@ def floor_draws(
 ) -> Float[np.ndarray, " draws"]:
     """Draws of `mean_squared_difference` under the laws, as multiples of `floor`.
 
-    With cov = F F^T and W a Wishart matrix in the few coordinates of F, an estimate at x is f_x^T W f_x / dof, so no
-    function is ever drawn. Relative to their mean, the draws hardly depend on the number of test points: a random
-    thousand is enough.
-
-    Parameters
-    ----------
-    cov: `(points, points)`, the law's covariance; its scale does not matter.
-    heads, members: as in `floor`.
-    rnd_seeds, ensemble_seeds: the numbers of models that are paired.
-    draws: number of draws.
-    seed: of the draws.
+    `cov` (points, points) is the law's covariance, whose scale does not matter; `rnd_seeds` and `ensemble_seeds` are
+    the numbers of models that are paired. With cov = F F^T and W a Wishart matrix in the few coordinates of F, an
+    estimate at x is f_x^T W f_x / dof, so no function is ever drawn. Relative to their mean, the draws hardly depend on
+    the number of points: a random thousand is enough.
     """
     factor = _factor(checks.array("cov", cov, None, None))
     rng = np.random.default_rng(seed)
@@ -93,14 +77,9 @@ def floor_draws(
 def above_floor(difference: float, floor: float, draws: ArrayLike, confidence: float = 0.95) -> Finding:
     """Expected mean squared difference as a multiple of the floor, judged by its upper end.
 
-    The interval takes a finite width to scale the difference and to leave its relative scatter, that of the draws,
-    as it is under the laws.
-
-    Parameters
-    ----------
-    difference: from `mean_squared_difference`.
-    floor: from `floor`.
-    draws: from `floor_draws`, for the same numbers of seeds.
+    The arguments are from `mean_squared_difference`, `floor` and `floor_draws`, for the same numbers of seeds. The
+    interval assumes that a finite width scales the difference and leaves its relative scatter, that of the draws,
+    unchanged.
     """
     confidence = checks.fraction("confidence", confidence)
     ratio = checks.non_negative("difference", difference) / checks.positive("floor", floor)
@@ -109,16 +88,11 @@ def above_floor(difference: float, floor: float, draws: ArrayLike, confidence: f
 
 
 def calibration(ensemble: ArrayLike, rnd: ArrayLike) -> tuple[float, float]:
-    """Slope and Pearson correlation of the RND error against the ensemble variance over test points.
+    """Slope and Pearson correlation of the RND error `(points,)` against the ensemble variance `(points,)`.
 
     The slope is that of the line through the origin with the smallest perpendicular distances (total least squares).
     Both quantities vanish on the training set, hence the origin. Under the laws both carry the same error (K heads and
-    K + 1 members), so this slope tends to 1, where that of ordinary least squares tends to less.
-
-    Parameters
-    ----------
-    ensemble: `(points,)`, ensemble variance.
-    rnd: `(points,)`, RND error in the same units.
+    K + 1 members), so this slope tends to 1, and that of ordinary least squares to less.
     """
     ensemble = checks.array("ensemble", ensemble, None)
     rnd = checks.array("rnd", rnd, len(ensemble))
@@ -133,12 +107,9 @@ def calibration(ensemble: ArrayLike, rnd: ArrayLike) -> tuple[float, float]:
 def agreement(ensemble: ArrayLike, rnd: ArrayLike, confidence: float = 0.95) -> Finding:
     """The larger of |slope - 1| and 1 - correlation, each at the outer end of its interval over seeds (claim N3).
 
-    The intervals are Student's, of the log slope and of Fisher's z; that of the slope is returned. The maximum is
-    within a margin only if both are, so neither needs a correction for the other (an intersection-union test).
-
-    Parameters
-    ----------
-    ensemble, rnd: `(seeds, points)`, as in `calibration` for each seed.
+    `ensemble` and `rnd` are (seeds, points). The intervals are Student's, of the log slope and of Fisher's z; that of
+    the slope is returned. The maximum is within a margin only if both are, so neither needs a correction for the other
+    (an intersection-union test).
     """
     ensemble = checks.array("ensemble", ensemble, None, None)
     rnd = checks.array("rnd", rnd, *ensemble.shape)

@@ -1,7 +1,7 @@
-"""How far outputs over networks are from a Gaussian law (claims P1, P1-gauss, E1, E2, B1 to B3, B5 and S1).
+"""Distance of the outputs of networks from a Gaussian law (claims P1, P1-gauss, E1, E2, B1 to B3, B5 and S1).
 
 All are measured in the law's own whitened coordinates, w = L^-1 (z - mean) with cov = L L^T, in which the law is
-N(0, I) and every direction over the test points has the same weight.
+N(0, I). `samples` are `(networks, points)`, outputs of independently seeded networks; `mean` and `cov` are the law's.
 """
 
 from math import sqrt
@@ -17,13 +17,7 @@ from rndlib.evidence.statistics.intervals import root_finding, squared_length, t
 
 
 def whitened(samples: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Float[np.ndarray, "networks points"]:
-    """L^-1 (z - mean) of every sample z, with cov = L L^T; its squared length is chi-squared(points) under the law.
-
-    Parameters
-    ----------
-    samples: `(networks, points)`.
-    mean, cov: `(points,)` and `(points, points)`, of the law; cov positive definite.
-    """
+    """L^-1 (z - mean) of every sample z; its squared length is chi-squared(points) under the law."""
     samples = checks.array("samples", samples, None, None)
     points = samples.shape[1]
     mean, cov = checks.array("mean", mean, points), checks.array("cov", cov, points, points)
@@ -44,11 +38,6 @@ def joint_law(samples: ArrayLike, mean: ArrayLike, cov: ArrayLike, confidence: f
 
     to second order twice the Kullback-Leibler divergence. A law whose whitened mean is off by s in every direction is
     at s, one whose variances are off by the factor 1 + e at e / sqrt(2).
-
-    Parameters
-    ----------
-    samples: `(networks, points)`, outputs of independently seeded networks at the same points.
-    mean, cov: `(points,)` and `(points, points)`, of the law; cov positive definite.
     """
     white = whitened(samples, mean, cov)
     networks, points = white.shape
@@ -67,8 +56,7 @@ def excess_kurtosis(samples: ArrayLike, cov: ArrayLike, confidence: float = 0.95
     """`E |w|^4 / (p (p + 2)) - 1` for outputs of mean zero at p points, judged by the end farther from 0.
 
     This is Mardia's kurtosis relative to its Gaussian value, with the law's moments in place of the sample's. If a
-    factor 1 + e on the covariance varies from network to network, with E e = 0, it equals Var e. Arguments as in
-    `joint_law`.
+    factor 1 + e on the covariance varies from network to network, with E e = 0, it equals Var e.
     """
     samples = checks.array("samples", samples, None, None)
     points = samples.shape[1]

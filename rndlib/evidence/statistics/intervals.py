@@ -1,4 +1,4 @@
-"""Intervals over independent networks, bodies or seeds, and the pieces that several statistics share."""
+"""Intervals over independent networks, bodies or seeds, and the parts that several statistics share."""
 
 from math import exp, sqrt
 from typing import Literal
@@ -14,10 +14,7 @@ from rndlib.evidence.estimate import Estimate
 
 
 def t_interval(values: ArrayLike, confidence: float, sides: Literal[1, 2] = 1) -> Estimate:
-    """Mean over seeds of `values`, `(seeds,)`, with Student's interval.
-
-    confidence: of each end where `sides` is 1, of both ends together where it is 2.
-    """
+    """Mean over seeds of `values`, `(seeds,)`, with Student's interval; `confidence` is for each end or for both."""
     values = checks.array("values", values, None)
     tail = (1 - checks.fraction("confidence", confidence)) / sides
     seeds, mean = len(values), float(values.mean())
@@ -40,11 +37,8 @@ def over_seeds(values: ArrayLike, confidence: float = 0.95) -> tuple[np.ndarray,
 def level(values: ArrayLike, variance: ArrayLike, confidence: float = 0.95) -> Estimate:
     """Mean of the values over bodies as a multiple of Sigma(x, x), averaged over test points.
 
-    Parameters
-    ----------
-    values: `(bodies, points)`, the variance that each body or ensemble estimates.
-    variance: `(points,)`, Sigma(x, x), the law's variance of one ensemble member.
-    confidence: of Student's interval, two-sided.
+    `values` (bodies, points) are the variance estimates of bodies or ensembles; `variance` (points,) is Sigma(x, x),
+    the law's variance of one ensemble member. Student's interval is two-sided.
     """
     return t_interval(_in_units(values, variance).mean(axis=1), confidence, sides=2)
 
@@ -52,11 +46,8 @@ def level(values: ArrayLike, variance: ArrayLike, confidence: float = 0.95) -> E
 def spread(values: ArrayLike, variance: ArrayLike, dof: int, confidence: float = 0.95) -> Estimate:
     """Variance of the values over bodies as a multiple of 2 Sigma^2 / dof, averaged over test points.
 
-    Parameters
-    ----------
-    values, variance: as in `level`.
-    dof: heads per body, or members per ensemble minus one.
-    confidence: of the interval, two-sided; normal for the logarithm.
+    Arguments as in `level`; dof is heads per body, or members per ensemble minus one. The interval is two-sided, and
+    normal for the logarithm.
     """
     relative = _in_units(values, variance)
     bodies = len(relative)
@@ -77,12 +68,12 @@ def squared_length(phi: Float[np.ndarray, "networks places"], confidence: float)
 
         E |mean phi|^2 = |mu|^2 + tr C / n,   Var |mean phi|^2 = 4 mu^T C mu / n + 2 tr C^2 / n^2.
 
-    C is estimated from the networks, which keeps the ends honest where it grows with mu.
+    C is estimated from the networks, so the ends remain correct if it grows with mu.
     """
     networks = len(phi)
     mu = phi.mean(axis=0)
     centred = phi - mu
-    # With fewer networks than places the Gram matrix over networks is the smaller one; it has the same traces.
+    # With fewer networks than places, the Gram matrix over networks is smaller, and has the same traces.
     gram = (centred @ centred.T if networks < phi.shape[1] else centred.T @ centred) / (networks - 1)
     noise = 2 * float(np.sum(gram**2)) / networks**2
     # mu is noisy too, which adds 4 tr C^2 / n^2 to its quadratic form; the variance is never below the law's.

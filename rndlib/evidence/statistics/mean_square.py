@@ -1,7 +1,8 @@
 """The law of half the mean squared error of K heads, and of an ensemble's variance (claims M2, M2-pair and M3).
 
-Below, q(x) stands for either. The unit is a body or an ensemble, whatever the dependence among its test points. Squared
-distances are estimated without bias, so they are zero on average for two equal laws.
+Below, q(x) stands for either, and `values` (bodies, points) are the q of independent bodies or ensembles, whatever the
+dependence among their test points. Squared distances are estimated without bias, so they are zero on average for two
+equal laws.
 """
 
 from math import sqrt
@@ -22,25 +23,18 @@ _LEVELS = (np.arange(32) + 0.5) / 32  # A grid twice as fine changes a distance 
 def distance_to_law(values: ArrayLike, law: Any, confidence: float = 0.95) -> Finding:
     """RMS difference between the CDF of q over bodies and the law's, over 32 levels and all test points.
 
-    This is the distance of Cramér and von Mises. Between scaled chi-squared laws of equal means it is 0.10 for 1 and 2
-    degrees of freedom, 0.05 for 2 and 3, and 0.016 for 7 and 8.
-
-    Parameters
-    ----------
-    values: `(bodies, points)`, q of each body or ensemble, independent of the others.
-    law: a frozen SciPy distribution for each point, as `laws.mean_square` gives it.
+    `law` has one frozen SciPy distribution per point, such as `laws.mean_square`. This is the distance of Cramér and
+    von Mises. Between scaled chi-squared laws of equal means it is 0.10 for 1 and 2 degrees of freedom, 0.05 for 2 and
+    3, and 0.016 for 7 and 8.
     """
     return _rms(_below(values, law) - _LEVELS[:, None], confidence)
 
 
 @check
 def distance_between(first: ArrayLike, second: ArrayLike, law: Any, confidence: float = 0.95) -> Finding:
-    """RMS difference between the CDFs of two samples of q, over 32 levels and all test points.
+    """RMS difference between the CDFs of two samples of q of equal size, over 32 levels and all test points.
 
-    Parameters
-    ----------
-    first, second: `(bodies, points)` each, independent samples of one size, as in `distance_to_law`.
-    law: as in `distance_to_law`. Its quantiles are the levels for both samples; it need not be true.
+    The quantiles of `law` are the levels for both samples; it need not be true.
     """
     first = checks.array("first", first, None, None)
     second = checks.array("second", second, *first.shape)
@@ -52,14 +46,9 @@ def distance_between(first: ArrayLike, second: ArrayLike, law: Any, confidence: 
 def field_covariance(values: ArrayLike, cov: ArrayLike, dof: int, confidence: float = 0.95) -> Finding:
     """Relative difference between the covariances of q over x and the law's 2 Sigma(x, x')^2 / dof.
 
+    Sigma is `cov` (points, points), the covariance of one ensemble member; dof is heads per body, or members minus one.
     Differences and covariances are root mean squares over all pairs of different points, with q in units of
     Sigma(x, x). Fields that are independent over x are at 1, fields whose variance is off by the factor 1 + e at 2 e.
-
-    Parameters
-    ----------
-    values: `(bodies, points)`, q of each body or ensemble, independent of the others; two points or more.
-    cov: `(points, points)`, Sigma, covariance of one ensemble member.
-    dof: heads per body, or members per ensemble minus one.
     """
     law, products = _pairs(values, cov, dof)
     return root_finding(*squared_length(products - law, confidence), float(law @ law))

@@ -1,8 +1,8 @@
 """Half the squared RND error against the ensemble variance, as a log ratio (claims E3 and E4).
 
-Bayesian RND has no half: its squared error is compared with the variance of a Bayesian ensemble as it is (claim B4).
+Bayesian RND has no half: its squared error is compared with the variance of a Bayesian ensemble directly (claim B4).
 
-On the log scale, misses in either direction weigh the same, and the sampling error does not depend on the scale. The
+On the log scale, errors in either direction weigh the same, and the sampling error does not depend on the scale. The
 influence of a network on the log ratio at a point is q_b / mean(q) - 1, with q_b its squared deviation there. Means of
 influences over independent networks give the standard errors and their dependence across points and times.
 """
@@ -38,18 +38,12 @@ class LogRatio:
 def over_points(
     errors: ArrayLike, functions: ArrayLike, confidence: float = 0.95, seed: int = 0, half: bool = True
 ) -> LogRatio:
-    """The ratio at each test point, with a band that covers all points at once.
+    """The ratio at each test point, with a two-sided band that covers all points at once.
 
-    The width of the band is a quantile of the largest standardised deviation over the points, simulated by normal draws
+    `errors` (rnd networks, points) are of independently seeded pairs, with mean zero; `functions` (members, points) are
+    of independently seeded members. `half` halves the squared error, as for standard RND and not for Bayesian RND. The
+    width of the band is a quantile of the largest standardised deviation over the points, simulated by normal draws
     with the covariance of the networks' influences.
-
-    Parameters
-    ----------
-    errors: `(rnd networks, points)`, errors u - g of independently seeded pairs; their mean is taken as zero.
-    functions: `(members, points)`, outputs of independently seeded ensemble members.
-    confidence: of the whole band, two-sided.
-    seed: of the normal draws.
-    half: whether the squared error is halved, as for standard RND and not for Bayesian RND.
     """
     errors = checks.array("errors", errors, None, None)
     functions = checks.array("functions", functions, None, errors.shape[1])
@@ -70,12 +64,8 @@ def over_points(
 def over_times(errors: ArrayLike, functions: ArrayLike, variance: ArrayLike, confidence: float = 0.95) -> LogRatio:
     """The ratio at several training times, each averaged over test points with weights 1 / variance.
 
-    Parameters
-    ----------
-    errors: `(times, rnd networks, points)`, errors of independently seeded pairs.
-    functions: `(times, members, points)`, outputs of independently seeded members at the same times.
-    variance: `(times, points)`, the law's variance of a function; it gives every point the same weight.
-    confidence: of all times together, two-sided (Bonferroni: the same networks may serve at every time).
+    `errors` (times, rnd networks, points), `functions` (times, members, points) and the law's `variance` (times,
+    points). The band is two-sided for all times together (Bonferroni: the same networks may serve at every time).
     """
     errors = checks.array("errors", errors, None, None, None)
     times, _, points = errors.shape

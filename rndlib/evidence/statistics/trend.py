@@ -1,4 +1,4 @@
-"""Relative errors of networks, and how fast a discrepancy falls with width (claims P2 to P5, N1-slope, N2-slope)."""
+"""Relative errors of networks, and the rate at which a discrepancy falls with width (P2 to P5, N1-slope, N2-slope)."""
 
 from math import exp
 
@@ -15,11 +15,7 @@ from rndlib.evidence.statistics.intervals import logarithms, t_interval
 def relative_error(found: ArrayLike, expected: ArrayLike, scale: ArrayLike | None = None) -> Float[np.ndarray, " n"]:
     """`||found - expected|| / ||scale||` of each network, with the Euclidean norm over everything else.
 
-    Parameters
-    ----------
-    found: `(networks, ...)`.
-    expected: of the same shape, or `(...)` if all networks share it.
-    scale: what the error is relative to, in either shape; `expected` by default.
+    `found` is (networks, ...); `expected` and `scale`, which is `expected` by default, may be common to all networks.
     """
     found = checks.array("found", found, *(None,) * max(1, np.ndim(found)))
     expected = _like("expected", expected, found.shape)
@@ -46,10 +42,7 @@ def typical(errors: ArrayLike, confidence: float = 0.95) -> Finding:
 def slope(widths: ArrayLike, differences: ArrayLike, confidence: float = 0.95) -> Finding:
     """Slope of log difference on log width by least squares, one fit per seed, judged by the upper end over seeds.
 
-    Parameters
-    ----------
-    widths: `(widths,)`, at least two different ones.
-    differences: `(seeds, widths)`, positive.
+    `widths` (widths,) must include two different ones; `differences` (seeds, widths) are positive.
     """
     _, low, high = _slope(widths, differences, confidence)
     return Finding.upper(low, high)
@@ -59,7 +52,7 @@ def slope(widths: ArrayLike, differences: ArrayLike, confidence: float = 0.95) -
 def rate(widths: ArrayLike, differences: ArrayLike, expected: float, confidence: float = 0.95) -> Finding:
     """Slope of log difference on log width, judged by the distance from `expected` to the farther end.
 
-    Arguments as in `slope`. Both ends within a margin are two one-sided tests at `confidence`.
+    Both ends within a margin are two one-sided tests at `confidence`.
     """
     _, low, high = _slope(widths, differences, confidence)
     return Finding.farther(low, high, checks.real("expected", expected))

@@ -10,12 +10,9 @@ BACKENDS = ("jax", "torch", "torch:cuda")
 
 
 def load(name: str) -> Backend:
-    """The backend of that name; its array library is imported now and not before.
+    """The backend of that name; its array library is imported here and not before.
 
-    Raises
-    ------
-    ValueError: no such backend.
-    ImportError: its array library is not installed, and the message says how to install it; or it finds no GPU.
+    Raises ImportError if its array library is not installed, or finds no GPU for "torch:cuda".
 
     >>> from rndlib.training import backends
     >>> type(backends.load("jax")).__name__

@@ -1,7 +1,4 @@
-"""Nonlinearities together with their slopes, each written once for all array libraries.
-
-Of each registered name here, both are faster than the activation's one function and its differentiation.
-"""
+"""Fused nonlinearities and slopes, each written once for all array libraries; faster than differentiation."""
 
 from collections.abc import Callable
 from math import pi, sqrt

@@ -1,1 +1,1 @@
-"""Gradient flow by an exponential integrator: how it is stepped, how accurate a step is, and in which precision."""
+"""Gradient flow by an exponential integrator: its steps, their accuracy and their precision."""

@@ -1,18 +1,17 @@
 """A warning, before training, that the training set is too ill-conditioned for gradient flow.
 
-Modes of the tangent kernel with eigenvalue lambda settle at times of 1 / lambda. The stiffness ratio, from the first
-time to the last that training resolves, is `lambda_max min(time, 1 / lambda_min)`: the condition number of the kernel
-on X, noise included, where training is long enough. The number of steps grows with about its square root.
-
-The ratio is no verdict: a pair of close points whose labels agree adds one slow mode that settles on its own. So this
-warns, and refuses nothing.
+A mode of the tangent kernel with eigenvalue lambda settles after a time of 1 / lambda. The stiffness ratio, between the
+longest and the shortest time scale that training resolves, is `lambda_max min(time, 1 / lambda_min)`: the condition
+number of the kernel on X, noise included, if training is long enough. The number of steps grows with about its square
+root. A large ratio need not be a problem: a pair of close points with equal labels adds one slow mode that starts
+settled. So this only warns.
 """
 
 import numpy as np
 from jaxtyping import Float
 
 TOLERATED = 1e8
-"""The stiffness ratio above which there is a warning, as fits may miss their accuracy."""
+"""The stiffness ratio above which there is a warning, because fits may miss their accuracy."""
 
 COMFORTABLE = 1e6
 """The stiffness ratio that the advice aims at, at which fits take seconds."""
@@ -45,7 +44,7 @@ def factor(eigenvalues: Float[np.ndarray, " n"], time: float) -> float:
 
 
 def advice(eigenvalues: Float[np.ndarray, " n"], time: float) -> str:
-    """What to change, in words, where `factor` is above `TOLERATED`; otherwise an empty string.
+    """What to change, in words, if `factor` is above `TOLERATED`; otherwise an empty string.
 
     >>> import numpy as np
     >>> from rndlib.training.flow import conditioning

@@ -1,8 +1,8 @@
 """v = integral_0^h e^{-s Theta} r ds = Theta^{-1} (I - e^{-h Theta}) r, the step of a linear gradient flow.
 
-There are two ways to v. Where N K is small, it is the eigendecomposition of the kernel matrix. Where N K is large (many
-heads on one body), it is a rational approximation of the exponential, whose shifted systems are solved together by a
-preconditioned conjugate-gradient method that needs only products with Theta.
+For small N K, v comes from the eigendecomposition of the kernel matrix. For large N K (many heads on one body), it
+comes from a rational approximation of the exponential. Its shifted systems are solved together by a preconditioned
+conjugate-gradient method that needs only products with Theta.
 """
 
 from math import nan
@@ -18,7 +18,7 @@ DENSE_ALONE, DENSE_LIMIT, DENSE_MANY = 700, 128, 40
 """Largest N K for which the kernel matrix is formed: of one head, of two, and of more."""
 
 EXPONENTIAL_ERROR = 1e-5
-"""Error allowed to the rational approximation of e^{-z}, uniformly in z >= 0."""
+"""Error of the rational approximation of e^{-z}, uniformly in z >= 0."""
 
 POLES = (
     1.1743116346598346 + 6.526200869899829j,
@@ -32,23 +32,22 @@ RESIDUES = (
 )
 """Poles z_j and residues c_j with e^{-z} = 2 Re sum_j c_j / (z - z_j) for z >= 0, within EXPONENTIAL_ERROR.
 
-One pole of each conjugate pair, from the AAA algorithm (Nakatsukasa, Sete and Trefethen, 2018).
+They are one of each conjugate pair, from the AAA algorithm (Nakatsukasa, Sete and Trefethen, 2018).
 """
 
 SOLVE_RTOL = 1e-4
-"""Relative residual of the shifted systems, which float32 is enough for: it is a relative change of one step, and at
-convergence Newton's method, in float64, removes what the solves leave."""
+"""Relative residual of the shifted systems, within the precision of float32: it is a relative change of one step, and
+at convergence Newton's method, in float64, removes the remaining error."""
 
 ITERATIONS, STARTS = 1000, 3
-"""Iterations per start, and starts. The method can break down, about once in a thousand solves; it then starts anew
-from where it is."""
+"""Iterations per start, and starts. About once in a thousand solves the method breaks down, and starts anew from its
+last iterate."""
 
 
 class _Iterate(NamedTuple):
-    """Conjugate gradients, with a leading axis for the shifts: p is the direction, and rho = r' z.
+    """State of the conjugate gradients, with a leading axis for the shifts: p is the direction, and rho = r' z.
 
-    active: whether a shift's residual is still too large. A shift that is done is left alone: its products have sunk
-    to rounding.
+    Shifts that are no longer `active` are left alone, because their products have sunk to rounding.
     """
 
     x: Array
@@ -60,9 +59,9 @@ class _Iterate(NamedTuple):
 
 
 def dense(n_samples: int, heads: int) -> bool:
-    """Whether the kernel matrix of a body is formed and its eigenproblem solved: up to where both ways take as long.
+    """Whether to form the kernel matrix of a body and solve its eigenproblem: up to where both ways take as long.
 
-    Two heads stay with the matrix for longer, as kernels of so many points are too nearly singular for float32.
+    For two heads the limit is higher, because kernels of so many points are too nearly singular for float32.
     """
     return n_samples * heads <= {1: DENSE_ALONE, 2: DENSE_LIMIT}.get(heads, DENSE_MANY)
 
@@ -70,8 +69,8 @@ def dense(n_samples: int, heads: int) -> bool:
 def flow_integral(tangent: Array, r: Array, times: Array, noise: Array, spectrum: Spectrum, lib: Library) -> Array:
     """v for the kernel Theta + noise I, at each of the times, of which any may be infinite: (times, N, heads).
 
-    r (N, heads) is in float64, as v is, whatever the precision of the kernel. It may have a leading axis of bodies, as
-    then the kernel has. Where the eigenproblem is solved, several times cost as much as one.
+    r (N, heads) and v are in float64, whatever the precision of the kernel. Both r and the kernel may have a leading
+    axis of bodies. With an eigendecomposition, several times cost as much as one.
     """
     if dense(*r.shape[-2:]):
         return _by_eigenvectors(tangent.kernel_matrix(), r, times, noise, lib)
@@ -85,14 +84,14 @@ def flow_integral(tangent: Array, r: Array, times: Array, noise: Array, spectrum
 def _by_eigenvectors(theta: Array, r: Array, times: Array, noise: Array, lib: Library) -> Array:
     xp = lib.xp
     theta = lib.cast(theta, "float64")
-    # Not every LAPACK takes numbers that are not finite: they come out as NaN, for the caller to raise.
+    # Not every LAPACK accepts infinities and NaN: they become NaN here, for which the caller raises.
     finite = xp.isfinite(theta).all(-1).all(-1)[..., None]
     values, vectors = xp.linalg.eigh(xp.where(finite[..., None], theta, 0.0))
     values = values + noise
     along = xp.einsum("...ij,...i->...j", vectors, r.reshape(values.shape))
     h = times.reshape(-1, *[1] * values.ndim)
     some_time = xp.where(xp.isinf(h), 1.0, h)
-    # (1 - e^{-h lambda}) / lambda, and its limit h where lambda is zero or rounds to it (a finite time allows that).
+    # (1 - e^{-h lambda}) / lambda, and its limit h if lambda is zero or rounds to it (a finite time allows that).
     small = xp.abs(some_time * values) < 1e-12
     gain = xp.where(small, some_time, -xp.expm1(-some_time * values) / xp.where(small, 1.0, values))
     gain = xp.where(xp.isinf(h), 1 / values, gain)
@@ -110,7 +109,7 @@ def _by_conjugate_gradients(
     def some_time(h: Array) -> Array:
         # (1 - R(z)) / z has the residues -c_j / z_j at R's poles and none at 0, since R(0) = 1.
         poles, residues = lib.constant(POLES, r), lib.constant(RESIDUES, r)
-        # v is h r to eight digits for times this short, and shorter ones would take the shifts out of float32's range.
+        # For times this short v is h r to eight digits, and shorter ones would move the shifts out of float32's range.
         shortest = 1e-9 / xp.max(spectrum.values)
         part = xp.where(h < shortest, h / shortest, 1.0)
         shifts = lib.cast(noise - poles / xp.where(h < shortest, shortest, h), "complex64")
@@ -127,8 +126,7 @@ def _solutions(tangent: Array, r: Array, shifts: Array, spectrum: Spectrum, lib:
     """(Theta + s)^{-1} r for every shift s, real or complex, (shifts, N, heads).
 
     The matrices are symmetric, so the conjugate-gradient recurrences hold with the unconjugated product (COCG for
-    complex ones; van der Vorst and Melissen, 1990). The preconditioner is the infinite-width kernel of each head, the
-    limit of the empirical kernel.
+    complex ones; van der Vorst and Melissen, 1990). The preconditioner is the infinite-width kernel of each head.
     """
     xp, dtype = lib.xp, str(shifts.dtype).removeprefix("torch.")
     vectors = lib.cast(spectrum.vectors, dtype)
@@ -155,7 +153,7 @@ def _solutions(tangent: Array, r: Array, shifts: Array, spectrum: Spectrum, lib:
 
     def step(state: _Iterate) -> _Iterate:
         x, residual, p, rho, active, iteration = state
-        # A start of its own would be a second product to compile; here its product takes the place of a direction's.
+        # A new start in place of a step: computed separately, its product would be compiled a second time.
         anew = (iteration > 0) & (iteration % ITERATIONS == 0)
         q = multiply(xp.where(anew, x, p))
         alpha = xp.where(active & ~anew, rho / xp.where(active, dot(p, q), 1.0), 0.0)
@@ -171,5 +169,5 @@ def _solutions(tangent: Array, r: Array, shifts: Array, spectrum: Spectrum, lib:
     z = precondition(residual)
     first = _Iterate(xp.zeros_like(z), residual, z, dot(residual, z), too_large(residual), lib.constant(0, r))
     last = lib.while_loop(lambda s: s.active.any() & (s.iteration < STARTS * ITERATIONS), step, first)
-    # NaN travels to the caller, who raises: a solution that did not converge must not pass for one.
+    # The caller raises for NaN: a solution that did not converge must not pass for one.
     return xp.where(last.active[:, None, None], nan, last.x)

@@ -8,13 +8,11 @@ flow there over the whole step:
 Each linear flow is exact, so stiffness costs nothing and a step may last any time, infinity included. The only error is
 from the network's own curvature, and of second order. A linear flow leads to the midpoint, too: that of the network
 linearised at theta, or that of the previous step, followed further. The latter saves every other linearisation at a
-small cost in accuracy, but needs V at a second time. So it is used where an eigendecomposition gives V at both times,
-and the former where each V needs its own solve. The first step has no previous one to follow.
+small cost in accuracy, but needs V at a second time. So it is used if an eigendecomposition gives V at both times, and
+the former if each V needs its own solve.
 
-The number of steps is doubled until two successive Richardson extrapolations agree to the required accuracy.
-
-A backend carries the steps out (`rndlib.training.steps`). Which steps, in which precision, and when they are accurate
-enough, is decided here, so that all backends take the same ones.
+The number of steps is doubled until two successive Richardson extrapolations agree to the required accuracy. Steps,
+precision and accuracy are decided here, so all backends (`rndlib.training.steps`) take the same steps.
 """
 
 from collections.abc import Sequence
@@ -56,17 +54,15 @@ def gradient_flow(
 ) -> tuple[Params, Report, Pilot | None]:
     """The parameters of a block of bodies after gradient flow to `time`, a report, and advice to other bodies.
 
-    `spectrum` is that of the infinite-width kernel on X, noise included. Steps are in float32 where `single`.
+    `spectrum` is that of the infinite-width kernel on X, noise included. With `single`, steps are in float32.
 
-    A second extrapolation more than doubles the cost, and only adds an error estimate. With a `pilot` from other bodies
-    of the same description, the error is estimated from how far the first one extrapolates, and only bodies whose
-    estimate is too large go on. The pilot also says how many steps to take, whether to extrapolate, which with few
-    steps may do harm, and the time grid. Bodies without a pilot go on together until all are accurate enough.
+    A second extrapolation more than doubles the cost, and only adds an error estimate. With a `pilot` from other
+    bodies, the error is estimated from the distance that the first one extrapolates, and only bodies whose estimate is
+    too large continue. The pilot also sets the number of steps, the time grid, and whether to extrapolate, which can do
+    harm with few steps. Bodies without a pilot continue together until all are accurate enough.
 
-    Raises
-    ------
-    DivergenceError: a network left the finite numbers, or missed the accuracy within MOST_STEPS steps; in float32,
-        within `precision.MOST_STEPS`.
+    Raises DivergenceError for infinite or NaN values, or if MOST_STEPS steps (in float32, `precision.MOST_STEPS`) are
+    not accurate enough.
     """
     # Many heads on one body raise the largest eigenvalue far above its limit; the grid must resolve that, too.
     largest = pilot.largest if pilot else largest_eigenvalue(problem, backend)
@@ -94,7 +90,7 @@ def gradient_flow(
     allowed, most_steps = rtol / 2, min(MOST_STEPS, precision.MOST_STEPS) if single else MOST_STEPS
     steps = pilot.steps // 2 if pilot else FIRST_STEPS
     shift = coarse = integrate(steps, going)
-    # In the memory order of the backend's arrays, as sums of arrays of two orders are slow.
+    # In the memory order of the backend's arrays, because sums of arrays of two orders are slow.
     state = mapped(lambda a, like: np.add(a, 0.0, out=np.empty_like(like, dtype=float)), state, coarse)
     last = None
     while True:
@@ -108,10 +104,9 @@ def gradient_flow(
                 errors = np.array([pilot.estimate(distance) for distance in reach])
                 new = new if pilot.extrapolates else fine
         else:
-            # With twice the steps, the extrapolation's error falls at least fourfold where the network is smooth, and
-            # twofold where it crosses the kinks of relu: its last change then bounds its error. Agreement with the
-            # previous finer integration is enough, too, except for many heads on a narrow body. How far it extrapolates
-            # would be an estimate one level earlier, but with few steps it can be fifty times too small.
+            # With twice the steps, the extrapolation's error falls at least fourfold for smooth networks, and twofold
+            # across the kinks of relu: its last change then bounds its error. Agreement with the previous finer
+            # integration is enough, too, except for many heads on a narrow body.
             reached, *before = last
             error, plain_error = (_distances(values, extrapolated) for values in before)
             most = [float(distances[going].max()) for distances in (reached, error, plain_error)]
@@ -132,7 +127,7 @@ def gradient_flow(
         coarse = fine
 
     state = mapped(np.add, state, shift)
-    # Steps alone do not come down to RESIDUAL_FLOOR.
+    # Steps alone do not reach RESIDUAL_FLOOR.
     enough, newton = RESIDUAL_FLOOR if time == inf else np.finfo(float).max, 0
     while True:
         left = residual(problem, backend, state)
@@ -153,13 +148,13 @@ def gradient_flow(
 
 
 def followed(pilots: Sequence[Pilot], rtol: float) -> Pilot:
-    """The advice of several blocks to those that follow, of which half should need no more steps."""
+    """The joint advice of several blocks to the next ones, of which half should need no more steps."""
     pilot = reduce(or_, pilots)
     return pilot.finer(rtol / 2, float(np.median([p.reach * (p.steps / pilot.steps) ** 2 for p in pilots])))
 
 
 def _times(cut: Float[np.ndarray, " half_steps"], follows_on: bool) -> Times:
-    """The rows of `Backend.integrate` for steps that last so long, each after the way to its midpoint.
+    """The rows of `Backend.integrate` for steps of these lengths, each after the way to its midpoint.
 
     `follows_on`: whether the linear flow of a step is followed to the next midpoint, or an evaluation comes between.
     """
@@ -174,7 +169,7 @@ def _times(cut: Float[np.ndarray, " half_steps"], follows_on: bool) -> Times:
 def _around(X: np.ndarray) -> np.ndarray:
     """Points with the data's mean and covariance that are not training points: mirrored ones, sums, differences.
 
-    A single point has none: there, points around it, at its own distance from the origin (or 1).
+    For a single point: points around it, at its own distance from the origin (or 1).
     """
     if len(X) == 1:
         size = np.sqrt(np.mean(X**2))

@@ -1,25 +1,16 @@
-"""What the steps of training take from an array library, so that they are written once for all of them."""
+"""The parts of an array library that the steps of training use, so that they are written once for all libraries."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
 class Library(NamedTuple):
-    """An array library, where its names or its control flow differ from those of the others.
+    """An array library, for names and control flow that differ between libraries."""
 
-    xp: its namespace, for functions that all of them have: `where`, `einsum`, `linalg.eigh`.
-    cast: an array in another precision, by its NumPy name.
-    constant: a number, or a sequence of numbers, as an array on the device of another one.
-    cond: `cond(predicate, yes, no, value)` is `yes(value)` or `no(value)`.
-    while_loop: `while_loop(condition, body, state)` is the first state that does not meet the condition.
-    kernel_products: `kernel_products(tangent, vs)` are the products of a `TangentKernel` with (vectors, N, K).
-    pull_backs: `pull_backs(tangent, vs)` is J' v for each of several v, as a list.
-    """
-
-    xp: Any
-    cast: Callable[[Any, str], Any]
-    constant: Callable[[Any, Any], Any]
-    cond: Callable[[Any, Callable[[Any], Any], Callable[[Any], Any], Any], Any]
-    while_loop: Callable[[Callable[[Any], Any], Callable[[Any], Any], Any], Any]
-    kernel_products: Callable[[Any, Any], Any]
-    pull_backs: Callable[[Any, Any], list[Any]]
+    xp: Any  # its namespace, for functions that all libraries have: `where`, `einsum`, `linalg.eigh`
+    cast: Callable[[Any, str], Any]  # an array in another precision, by its NumPy name
+    constant: Callable[[Any, Any], Any]  # a number, or a sequence of them, as an array on the device of another one
+    cond: Callable[[Any, Callable[[Any], Any], Callable[[Any], Any], Any], Any]  # predicate, yes, no, value
+    while_loop: Callable[[Callable[[Any], Any], Callable[[Any], Any], Any], Any]  # condition, body, state
+    kernel_products: Callable[[Any, Any], Any]  # of a `TangentKernel` with (vectors, N, K)
+    pull_backs: Callable[[Any, Any], list[Any]]  # J' v for each of several v

@@ -1,9 +1,8 @@
 """The precision in which gradient flow takes its steps.
 
-In float32 a step takes some two thirds of the time that it takes in float64. Rounding error grows with the stiffness
-ratio of training (`rndlib.training.flow.conditioning.factor`): from some 1e7 on, the kernel matrix no longer knows its
-smallest eigenvalues. The kernel's eigenproblem is solved in float64 either way, and so is the residual computed from
-which Newton's method starts: how exactly training points are fitted does not depend on the precision.
+A step in float32 takes about two thirds of the time of one in float64. Rounding error grows with the stiffness ratio
+of training (`rndlib.training.flow.conditioning.factor`). Eigenproblems, and the residual from which Newton's method
+starts, are in float64 either way: how exactly training points are fitted does not depend on the precision.
 """
 
 import numpy as np
@@ -22,11 +21,7 @@ LEFT = 2e-5
 
 
 def single(time: float, rtol: float, eigenvalues: Float[np.ndarray, " n"], steps: int = 1) -> bool:
-    """Whether the error of float32 is at most a twentieth of the error allowed.
-
-    `eigenvalues` are those of the infinite-width kernel on X, noise included; `steps` is a lower bound on the steps
-    needed.
-    """
+    """Whether the error of float32 is at most a twentieth of the allowed one, if `steps` or more are needed."""
     return (
         steps <= MOST_STEPS
         and rtol >= 20 * LEFT

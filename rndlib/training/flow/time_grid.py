@@ -1,4 +1,4 @@
-"""When gradient flow steps: a time grid that the exact kernel lays out, the same for every backend."""
+"""The time grid of gradient flow, which depends on the exact kernel only and is the same for every backend."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -9,7 +9,7 @@ import numpy as np
 
 @lru_cache(maxsize=64)
 def clock(spectrum: tuple[float, ...], time: float) -> Callable[[int], np.ndarray]:
-    """How to cut `time` into any number of steps: to each step's midpoint and over the whole step in turn, (2 steps,).
+    """Cut `time` into any number of steps: to each step's midpoint and over the whole step in turn, (2 steps,).
 
     `spectrum` holds the eigenvalues of the kernel. A mode with eigenvalue lambda moves while lambda t is of order one.
     So time is replaced by progress u(t) = sum_i w_i lambda_i t / (1 + lambda_i t), from 0 to 1, and steps and midpoints
@@ -35,7 +35,7 @@ def clock(spectrum: tuple[float, ...], time: float) -> Callable[[int], np.ndarra
 
 
 def stretched(eigenvalues: np.ndarray, largest: float) -> tuple[float, ...]:
-    """The eigenvalues, stretched on a logarithmic scale so that the smallest stays and the largest becomes `largest`.
+    """The eigenvalues on a logarithmic scale stretched so that the smallest stays and the largest becomes `largest`.
 
     `largest` is rounded up by at most a tenth, so that most blocks of a fit share a time grid.
     """

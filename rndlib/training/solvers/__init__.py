@@ -1,4 +1,4 @@
-"""How a network is trained: descriptions that are checked when they are made and carried out by any backend."""
+"""How a network is trained: settings that any backend can carry out, checked when they are made."""
 
 from rndlib.training.report import DivergenceError as DivergenceError
 from rndlib.training.report import Report as Report

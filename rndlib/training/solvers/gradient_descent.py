@@ -18,17 +18,13 @@ class GradientDescent(Solver):
     """Full-batch gradient descent on `L = 1/2 ||f(X) - y||^2`, the paper's optimiser.
 
     The loss is the sum over points and heads, as the paper prints it. For the mean over N points, give
-    `learning_rate / N`. A rate of `2 / lambda_max` or more, with lambda_max the largest eigenvalue of a network's own
-    tangent kernel at its start, cannot converge and is refused when training starts.
+    `learning_rate / N`. Let lambda_max be the largest eigenvalue of a network's own tangent kernel at its start. A rate
+    of `2 / lambda_max` or more diverges, and `fit` refuses it.
 
     Parameters
     ----------
-    learning_rate: step size, > 0. `steps * learning_rate` is the time t of the laws.
-    steps: number of steps, >= 1.
-
-    Raises
-    ------
-    ValueError: a field is out of range.
+    learning_rate: Step size, > 0. `steps * learning_rate` is the time t of the laws.
+    steps: Number of steps, >= 1.
 
     >>> from rndlib import MLP, RND, GradientDescent, datasets
     >>> model = RND(MLP(3, width=64), heads=4, solver=GradientDescent(learning_rate=0.01, steps=100))
@@ -54,19 +50,12 @@ class GradientDescent(Solver):
         return self.steps * self.learning_rate
 
     def train(self, task: Task, backend: Backend) -> Trained:
-        """Train every body of a task.
-
-        Raises
-        ------
-        ValueError: the learning rate is 2 / lambda_max or more.
-        DivergenceError: the training loss of a body ended above where it began.
-        """
         blocks = full_batch_blocks(task)
         results = parallel(lambda block: self.run(task.problem(block), backend), blocks)
         return Trained.joined(task.bodies, blocks, results)
 
     def run(self, problem: Problem, backend: Backend) -> tuple[Params, Report]:
-        """Train one block of bodies; errors as in `train`."""
+        """Train one block of bodies."""
         largest = largest_eigenvalue(problem, backend)
         if self.learning_rate >= 2 / largest:
             raise ValueError(

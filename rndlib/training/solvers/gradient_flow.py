@@ -22,7 +22,7 @@ from rndlib.training.solvers.solver import Solver, full_batch_blocks
 from rndlib.training.weights import Params
 
 PILOTS = 8
-"""Bodies that are trained before the others, which learn from them how finely to step."""
+"""Number of bodies trained first; their step sizes are reused for the others."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,9 @@ class GradientFlow(Solver):
 
     Parameters
     ----------
-    time: training time t, learning rate 1; `math.inf` trains to convergence.
-    rtol: relative error allowed in the trained function, in the norm over probe points near the data; > 0.
-        From 4e-4 on, steps are taken in float32 where that adds a twentieth of it or less.
-
-    Raises
-    ------
-    ValueError: a field is out of range.
+    time: Training time t, learning rate 1; `math.inf` trains to convergence.
+    rtol: Allowed relative error of the trained function, in the norm over probe points near the data; > 0. For 4e-4 or
+        more, steps are taken in float32 if that adds at most a twentieth of it.
 
     >>> from rndlib import MLP, RND, GradientFlow, datasets
     >>> model = RND(MLP(3, width=64), heads=4, solver=GradientFlow(time=1.0)).fit(datasets.toy(0).X)
@@ -55,13 +51,6 @@ class GradientFlow(Solver):
         object.__setattr__(self, "rtol", checks.positive("rtol", self.rtol))
 
     def train(self, task: Task, backend: Backend) -> Trained:
-        """Train every body of a task: some pilots first, which tell the others how finely to step.
-
-        Raises
-        ------
-        ValueError: the kernel on X is singular, and the training time too long for that not to matter.
-        DivergenceError: a body left the finite numbers, or missed `rtol`.
-        """
         spectrum = self._spectrum(task.net, task.X, task.noise_std)
 
         def train(block: list[int], pilot: Pilot | None = None) -> tuple[Params, Report, Pilot | None]:
@@ -78,10 +67,10 @@ class GradientFlow(Solver):
     def run(
         self, problem: Problem, backend: Backend, spectrum: Spectrum, pilot: Pilot | None = None
     ) -> tuple[Params, Report, Pilot | None]:
-        """Train one block of bodies, with advice from others if some have been trained, and return advice to others."""
+        """Train one block of bodies. Returns the parameters, the report, and step sizes for further bodies."""
         steps = pilot.steps if pilot else integration.FIRST_STEPS
         if precision.single(self.time, self.rtol, spectrum.values, steps):
-            with suppress(DivergenceError):  # Rounding may be why it failed.
+            with suppress(DivergenceError):  # Rounding may be the cause.
                 return integration.gradient_flow(backend, problem, self.time, self.rtol, spectrum, pilot, True)
         return integration.gradient_flow(backend, problem, self.time, self.rtol, spectrum, pilot)
 

@@ -1,4 +1,4 @@
-"""Minibatch training, for more data than full-batch training can take."""
+"""Minibatch training, for data sets too large for full-batch training."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,36 +19,33 @@ from rndlib.training.weights import Params, Role, stream
 
 @dataclass(frozen=True)
 class StochasticGradient(Solver):
-    """Minibatch training on the mean over points of `1/2 ||f(x) - y||^2`, for more data than the others can take.
+    """Minibatch training on the mean over points of `1/2 ||f(x) - y||^2`, for large data sets.
 
-    The order of points follows from the estimator's seed and is the same on every backend. The learning rate falls to
-    zero along half a cosine. There is no kernel matrix: memory and time per epoch grow with N.
+    The order of the points follows from the estimator's seed and is the same on every backend. The learning rate falls
+    to zero along half a cosine. There is no kernel matrix: memory and time per epoch grow with N.
 
-    For a network wide enough to stay linear in its parameters, the laws of `rndlib.laws` hold as follows:
+    Which laws of `rndlib.laws` still hold, for a network wide enough to stay linear in its parameters:
 
     - "sgd" without noise, trained until the loss vanishes, keeps the law at infinite time. Each step is a combination
-      of gradients at training points, so that it finds the same interpolant as gradient flow.
-    - "adam" without noise does not, however long it trains and however wide the network is. It rescales each parameter
-      by its own gradients, and finds another interpolant.
-    - With noise_std > 0 either keeps the law, if trained to the minimum: targets are jittered, and a penalty draws the
+      of gradients at training points, so it finds the same interpolant as gradient flow.
+    - "adam" without noise does not, however long it trains. It rescales each parameter, and finds another interpolant,
+      whose distance from gradient flow's does not fall with the width.
+    - With noise_std > 0 either keeps the law, if trained to the minimum: targets are jittered, and a penalty pulls the
       parameters to their start. The slowest directions take `N / noise_std^2 / learning_rate` steps.
-    - Stopped earlier, by `epochs` or `patience`, it has the law of no single time. Points that are held out are not
-      trained on, and count as unknown.
+    - If training stops earlier, by `epochs` or `patience`, the function has no law of a single training time. Held-out
+      points are not trained on, and count as unknown.
 
     Parameters
     ----------
-    optimizer: "adam" or "sgd", in the defaults of optax and torch.optim, which agree.
-    learning_rate: the first step's rate, > 0. Plain gradient steps on the mean loss need less than 2 N / lambda_max.
-    batch_size: points per step, >= 1; all points if there are fewer. An epoch leaves out an incomplete batch.
-    epochs: passes over the data at most, >= 1.
-    patience: epochs to wait for a lower loss on the points held out before a body is left at its best, >= 1; None
-        trains on all points for all epochs.
-    validation_fraction: part of the points that is held out where there is a patience, between 0 and 1.
-    progress: show a bar where standard error is a terminal.
-
-    Raises
-    ------
-    ValueError: a field is out of range.
+    optimizer: "adam" or "sgd", with the defaults of optax and torch.optim, which agree.
+    learning_rate: Rate of the first step, > 0. Plain gradient steps on the mean loss need less than 2 N / lambda_max.
+    batch_size: Points per step, >= 1, or all points if there are fewer. An epoch leaves out the points that do not fill
+        a batch.
+    epochs: Maximum number of passes over the data, >= 1.
+    patience: Epochs without a lower loss on the held-out points after which a body stops and keeps its best parameters,
+        >= 1. None trains on all points for all epochs.
+    validation_fraction: Part of the points that is held out if there is a patience, between 0 and 1.
+    progress: Whether to show a progress bar if standard error is a terminal.
 
     >>> from rndlib import MLP, RND, StochasticGradient, datasets
     >>> solver = StochasticGradient(learning_rate=1e-2, epochs=20)
@@ -77,7 +74,7 @@ class StochasticGradient(Solver):
             raise ValueError(f"progress = {self.progress!r}: give True or False")
 
     def held_out(self, n_samples: int) -> int:
-        """How many of the points are held out.
+        """Number of points that are held out.
 
         >>> from rndlib import StochasticGradient
         >>> StochasticGradient(patience=5).held_out(1000), StochasticGradient().held_out(1000)
@@ -104,23 +101,16 @@ class StochasticGradient(Solver):
         return self.learning_rate * (0.5 + 0.5 * np.cos(np.pi * steps)).reshape(self.epochs, batches)
 
     def train(self, task: Task, backend: Backend) -> Trained:
-        """Train every body of a task.
-
-        Raises
-        ------
-        ValueError: no point would be left to train on.
-        ImportError: the backend needs a package that is not installed.
-        DivergenceError: a loss left the finite numbers, or ended above where it began.
-        """
+        """Train every body of a task. Raises ImportError if the backend needs a package that is not installed."""
         from tqdm import tqdm
 
         self.held_out(len(task.X))  # Before any work.
         blocks = split(task.bodies, block_size(task.net, task.heads, min(self.batch_size, len(task.X))))
-        hidden = None if self.progress else True  # None: where there is no terminal
+        hidden = None if self.progress else True  # None hides it without a terminal.
         with tqdm(total=len(blocks) * self.epochs, unit="epoch", leave=False, disable=hidden) as bar:
 
             def one(block: list[int]) -> tuple[Params, Report]:
-                # Of its own for every body: members stay independent given the data.
+                # Each body has its own order: members stay independent given the data.
                 orders = [stream(task.seed, Role.ORDER, int(task.role), body) for body in block]
                 return self.run(task.problem(block), backend, orders, bar.update)
 
@@ -130,10 +120,10 @@ class StochasticGradient(Solver):
     def run(
         self, problem: Problem, backend: Backend, orders: Sequence[np.random.Generator], tick: Callable[[], object]
     ) -> tuple[Params, Report]:
-        """Train one block of bodies; calls `tick` after every epoch. Errors as in `train`.
+        """Train one block of bodies, with one generator per body for the order of its points.
 
-        orders: for every body, what the order of its points is drawn from. With `patience`, the result is each body's
-        best epoch by its loss on the points held out.
+        Calls `tick` after every epoch. With `patience`, the result is each body's best epoch by its loss on the
+        held-out points.
         """
         jitter = problem.noise_std * np.swapaxes(problem.by_points[1], 1, 2)
         problem = replace(problem, targets=problem.targets - jitter, offsets=None)
@@ -161,7 +151,7 @@ class StochasticGradient(Solver):
             if self.patience is not None:
                 params = training.params()
                 loss = np.mean(errors(params, out) ** 2, axis=(1, 2))
-                # A body that has run out of patience is left at its best, though others of its block train on.
+                # A body that has run out of patience keeps its best parameters while others of its block train on.
                 better = (loss < lowest) & (waited < self.patience)
                 lowest = np.where(better, loss, lowest)
                 waited = np.where(better, 0, waited + 1)

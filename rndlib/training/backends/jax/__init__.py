@@ -1,7 +1,4 @@
-"""The JAX backend: Eq. 1, its tangent, and training, on blocks of bodies.
-
-Arrays go in and come out as NumPy arrays with the bodies on the leading axis. Nothing here changes jax's configuration.
-"""
+"""The JAX backend: Eq. 1, its tangent, and training, on blocks of bodies. It leaves jax's configuration unchanged."""
 
 from functools import lru_cache
 
@@ -77,7 +74,7 @@ class JaxBackend:
         single: bool,
     ) -> State:
         params, offsets = state
-        with np.errstate(over="ignore"):  # A number beyond float32 makes NaN in training.
+        with np.errstate(over="ignore"):  # A number beyond float32 becomes NaN in training.
             given = (problem.X, problem.by_points[0], problem.noise_std)
             X, y, noise_std = (np.asarray(a, np.float32 if single else float) for a in given)
         rows, counts = _padded(times.tobytes()), np.where(going, len(times), 0)
@@ -166,15 +163,14 @@ def _integrate(net, start, X, targets, noise_std, residuals, spectrum, times, co
         none = jax.tree.map(jnp.zeros_like, start)
         return lax.fori_loop(0, count, evaluate, (none, none[0]))[0]
 
-    # One body after the other: what it needs then stays in the cache, and none waits for another's solves. Nor must
-    # eigenproblems be batched: jaxlib 0.10 hands those of a batch to the few threads that run the programs asking for
-    # them, and two such programs at once wait for each other for good.
+    # One body after the other: its arrays stay in the cache, and none waits for another's solves. Batched eigenproblems
+    # can deadlock: jaxlib 0.10 gives them to the threads that run the programs waiting for them.
     return lax.map(one, (start, targets, residuals, counts))
 
 
 @lru_cache(maxsize=8)
 def _padded(times: bytes) -> Float[Array, "rows 2"]:
-    """Rows of times, of one shape for every number of steps, so that all are one program; most blocks share theirs."""
+    """Rows of times, padded to one shape, so that all numbers of steps share a program."""
     padded = np.zeros((2 * MOST_STEPS, 2))
     padded.ravel()[: len(times) // padded.itemsize] = np.frombuffer(times)
     return jnp.asarray(padded)

@@ -1,7 +1,7 @@
 """The nonlinearities of Eq. 1 with their derivatives, in forms that XLA turns into vector instructions.
 
-In float64 on a processor, XLA calls the C library's scalar `exp` and `tanh` for each number. Both are written here in
-operations that it vectorises, which is some six times faster and as accurate.
+In float64 on a CPU, XLA calls the C library's scalar `exp` and `tanh` for each number. The versions here are about six
+times faster and as accurate.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ ValueAndSlope = Callable[[Array], tuple[Array, Array]]
 _LN2_HIGH = float.fromhex("0x1.62e42feep-1")
 _LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 _EXPONENT = 1.5 * 2.0**52 + 1023
-"""Added to a whole number k, it leaves the exponent that a float64 has for 2^k in the last bits of the sum."""
+"""Added to a whole number k, it puts the exponent that a float64 has for 2^k into the last bits of the sum."""
 
 
 def _reduced(z: Array) -> tuple[Array, Array]:
@@ -29,7 +29,7 @@ def _reduced(z: Array) -> tuple[Array, Array]:
     z = jnp.clip(z, -708.0, 709.0)
     k = jnp.rint(z * (1 / log(2)))
     r = (z - k * _LN2_HIGH) - k * _LN2_LOW
-    series = jnp.full_like(r, 1 / factorial(13))  # what is cut off is below 1e-17
+    series = jnp.full_like(r, 1 / factorial(13))  # the remainder is below 1e-17
     for power in range(12, 0, -1):
         series = series * r + 1 / factorial(power)
     scale = lax.bitcast_convert_type(k + _EXPONENT, jnp.int64) << 52
@@ -80,7 +80,7 @@ FUNCTIONS = Functions(
 
 
 def value_and_slope(activation: str | Activation) -> ValueAndSlope:
-    """phi and phi' together, as most evaluations need both; the compiler drops the one that is not used."""
+    """phi and phi' together; the compiler drops the one that is not used."""
     if isinstance(activation, str):
         if activation in VALUE_AND_SLOPE:
             both = VALUE_AND_SLOPE[activation]

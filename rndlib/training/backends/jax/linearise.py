@@ -2,7 +2,7 @@
 
 With `delta^l` the derivative of the outputs with respect to the preactivations `z^l`, layer l adds
 `(delta^l delta^l') G^l` to the tangent kernel, where `G^l = sigma_w^2 / n_{l-1} x^l x^l' + sigma_b^2` is N x N. So
-a product with the kernel goes backward and forward through the layers and costs what two forward passes do.
+a product with the kernel goes backward and forward through the layers and costs as much as two forward passes.
 """
 
 from collections.abc import Sequence
@@ -20,24 +20,24 @@ from jaxtyping import Array, Float
 from rndlib.network import MLP
 from rndlib.training.backends.jax.activations import value_and_slope
 
-# Fan-in and fan-out differ from layer to layer: names with an underscore bind nothing. Weights are the transposes of
-# Eq. 1's, so that a layer is x w and its units lie side by side in memory.
+# Fan-in and fan-out differ from layer to layer; jaxtyping does not bind names with an underscore. Weights are the
+# transposes of Eq. 1's, so that a layer is x w and its units lie side by side in memory.
 Given = np.ndarray | Array
-"""What a compiled program takes. It converts NumPy's arrays ten times as fast as `jnp.asarray` does."""
+"""Arguments of a compiled program, which converts NumPy's arrays ten times as fast as `jnp.asarray`."""
 
 Params = list[tuple[Float[Array, "_fan_in _fan_out"], Float[Array, "_fan_out"]]]
 Bodies = Sequence[tuple[Float[Given, "bodies _fan_in _fan_out"], Float[Given, "bodies _fan_out"]]]
 
-# Up to this fan-in a sum of outer products beats XLA's matrix product, whose inner loop is then too short.
+# Up to this fan-in a sum of outer products is faster than XLA's matrix product, whose inner loop is then too short.
 _NARROW = 8
-# With so few rows, and many units, products with one of them at a time beat it, too, in float32.
+# With at most this number of rows and many units, products with one row at a time are faster, too, in float32.
 _FEW, _MANY = 32, 64
 
 
 def transposed(
     params: Sequence[tuple[np.ndarray, np.ndarray]], dtype: str = "float64"
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Parameters or directions of the library, with or without bodies, as the functions below take them."""
+    """Parameters or directions of the library, with or without bodies, in the form that the functions below take."""
     return [(np.asarray(np.swapaxes(w, -1, -2), dtype, order="C"), np.asarray(b, dtype)) for w, b in params]
 
 
@@ -83,24 +83,16 @@ def linearised(net: MLP, params: Params, X: Float[Array, "n d"]) -> tuple[Float[
 @partial(register_dataclass, data_fields=["inputs", "slopes", "weights", "transposed", "grams"], meta_fields=["net"])
 @dataclass
 class LinearMLP:
-    """An `MLP` linearised at its parameters, on N points: `rndlib.training.protocols.Linearised`, layer by layer.
-
-    inputs: x^l, (N, n_{l-1}), for l = 1..L.
-    slopes: phi'(z^l), (N, n_l), for l = 1..L-1.
-    weights: sigma_w / sqrt(n_{l-1}) w^l, transposed, (n_{l-1}, n_l), for l = 1..L.
-    transposed: their transposes, (n_l, n_{l-1}): XLA's CPU product with a transposed view is several times slower.
-    grams: G^l, (N, N), for l = 1..L.
-    """
+    """An `MLP` linearised at its parameters, on N points: `rndlib.training.protocols.Linearised`, layer by layer."""
 
     net: MLP
-    inputs: list[Array]
-    slopes: list[Array]
-    weights: list[Array]
-    transposed: list[Array]
-    grams: list[Array]
+    inputs: list[Array]  # x^l, (N, n_{l-1}), for l = 1..L
+    slopes: list[Array]  # phi'(z^l), (N, n_l), for l = 1..L-1
+    weights: list[Array]  # sigma_w / sqrt(n_{l-1}) w^l, transposed, (n_{l-1}, n_l)
+    transposed: list[Array]  # their transposes: XLA's CPU product with a transposed view is several times slower
+    grams: list[Array]  # G^l, (N, N)
 
     def push_forward(self, change: Params) -> Float[Array, "n heads"]:
-        """J d_theta, in function space."""
         dz = jnp.zeros((self.inputs[0].shape[0], 0), self.inputs[0].dtype)
         for l, ((dw, db), x) in enumerate(zip(scaled(self.net, change), self.inputs, strict=True)):
             carried = (self.slopes[l - 1] * dz) @ self.weights[l] if l else 0.0
@@ -108,7 +100,6 @@ class LinearMLP:
         return dz
 
     def pull_back(self, v: Float[Array, "n heads"]) -> Params:
-        """J' v, in parameter space."""
         net = self.net
         return [
             (net.sigma_w / sqrt(x.shape[1]) * (x.T @ delta), net.sigma_b * delta.sum(0))
@@ -124,7 +115,7 @@ class LinearMLP:
         net = self.net
         v = v[:, None, :, 0]
         *hidden, last = self.inputs
-        # The derivatives of the one output serve all vectors, and `kernel_matrix`, too.
+        # The derivatives of the single output are common to all vectors, and to `kernel_matrix`.
         gradients = []
         for delta, x in zip(self._backward(jnp.ones((v.shape[2], 1), v.dtype))[:0:-1], hidden, strict=True):
             weighted = jnp.concatenate([net.sigma_w / sqrt(x.shape[1]) * v * x.T, net.sigma_b * v], axis=1)
@@ -134,7 +125,6 @@ class LinearMLP:
         return [*gradients, (weights[:, :, None], net.sigma_b * v.sum(2))]
 
     def kernel_product(self, v: Float[Array, "n heads"]) -> Float[Array, "n heads"]:
-        """Theta v = J J' v, with Theta the empirical tangent kernel over points and heads."""
         deltas = self._backward(v)[::-1]
         dz = self.grams[0] @ deltas[0]
         for w, slope, gram, delta in zip(self.weights[1:], self.slopes, self.grams[1:], deltas[1:], strict=True):
@@ -142,7 +132,6 @@ class LinearMLP:
         return dz
 
     def kernel_matrix(self) -> Float[Array, "n_heads n_heads"]:
-        """Theta as a matrix over (point, head) pairs, point-major."""
         n, heads = self.inputs[0].shape[0], self.weights[-1].shape[1]
         identity = jnp.eye(heads, dtype=self.grams[-1].dtype)
         total = jnp.einsum("ij,ab->iajb", self.grams[-1], identity).reshape(n * heads, n * heads)
@@ -155,7 +144,6 @@ class LinearMLP:
         return total
 
     def in_float32(self) -> "LinearMLP":
-        """The same, for products in float32."""
         return jax.tree.map(lambda a: a.astype(jnp.float32), self)
 
     def last_layer_gram(self) -> Float[Array, "n n"]:

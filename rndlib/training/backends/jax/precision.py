@@ -15,13 +15,13 @@ def _x64() -> AbstractContextManager[Any]:
     public = getattr(jax, "enable_x64", None)
     if public is not None:
         return public(True)
-    from jax.experimental import enable_x64  # where it lived before jax 0.8
+    from jax.experimental import enable_x64  # its place before jax 0.8
 
     return enable_x64()
 
 
 def in_float64(function: Callable[P, R]) -> Callable[P, R]:
-    """Run a function with 64-bit types enabled in this thread for the length of the call."""
+    """Run a function with 64-bit types enabled in this thread during the call."""
 
     @wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,4 +1,4 @@
-"""`jax.jit` for programs that several threads ask for at once, and that run beside each other."""
+"""`jax.jit` for programs that several threads need at the same time."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable
@@ -11,15 +11,14 @@ import jax
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 WIDE = {"xla_cpu_prefer_vector_width": 512}
-"""Compiler option for elementwise arithmetic on large arrays. XLA keeps to 256 bits otherwise; on a processor without
-wider vectors the option changes nothing."""
+"""Compiler option for vectors of more than 256 bits, for elementwise arithmetic on large arrays."""
 
 
 def program(**options: Any) -> Callable[[Function], Function]:
-    """Compile a function of a network's description and arrays, once for each description and set of shapes.
+    """Compile a function of a network's settings and arrays, once for each network and set of shapes.
 
-    `jax.jit` lets every thread that calls a new program compile it for itself, and compiling takes longer than most
-    blocks take to train. Here the first thread compiles and runs; the others wait for it.
+    `jax.jit` lets every thread that calls a new program compile it for itself, which takes longer than training most
+    blocks. Here the first thread compiles and runs, and the others wait.
     """
 
     def decorate(function: Function) -> Function:

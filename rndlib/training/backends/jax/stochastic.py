@@ -18,8 +18,6 @@ OPTIMIZERS = {"adam": optax.scale_by_adam(), "sgd": optax.identity()}
 
 
 class OptaxMinibatches:
-    """A block of bodies in minibatch training: `rndlib.training.protocols.Minibatches`."""
-
     def __init__(self, problem: Problem, optimizer: str, pull: float):
         self.problem, self.pull, self.epochs = problem, np.asarray(pull), _EPOCHS[optimizer]
         self.start = transposed(problem.start)

@@ -1,7 +1,7 @@
 """The PyTorch backend: Eq. 1, its tangent, and training, on blocks of bodies.
 
-Arrays go in and come out as NumPy arrays with the bodies on the leading axis. Everything runs on `device`, and nothing
-here changes, or depends on, PyTorch's own settings: its default device is one per thread, and a fit has several.
+Nothing here changes, or depends on, PyTorch's own settings: its default device is one per thread, and a fit has several
+threads.
 """
 
 from collections.abc import Callable
@@ -23,8 +23,8 @@ from rndlib.training.trees import mapped
 from rndlib.training.weights import Directions, Params, paired
 
 CACHE_BYTES = 2**20
-"""Size of one layer's activations, or of the parameters, of what is computed at once: they should stay in a core's
-cache, and be large enough for arithmetic to take longer than starting it from Python."""
+"""Size of one layer's activations, or of the parameters, in one operation: small enough for a core's cache, and large
+enough for arithmetic to take longer than starting it from Python."""
 
 
 def _while_loop(condition: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
@@ -45,12 +45,7 @@ LIBRARY = Library(
 
 
 class TorchBackend:
-    """`rndlib.training.protocols.Backend` on PyTorch, on one device.
-
-    Raises
-    ------
-    ImportError: there is no such device.
-    """
+    """`rndlib.training.protocols.Backend` on PyTorch, on one device; an ImportError if there is no such device."""
 
     def __init__(self, device: str = "cpu"):
         if device == "cuda" and not torch.cuda.is_available():
@@ -140,19 +135,19 @@ class TorchBackend:
         return TorchMinibatches(problem.net, params, X, y, optimizer, pull)
 
     def _tensors(self, arrays: Any, dtype: str = "float64") -> Any:
-        """Copies of a tree of NumPy arrays; strides of any sign are welcome."""
+        """Copies of a tree of NumPy arrays, with strides of any sign."""
         options: Any = {"dtype": getattr(torch, dtype), "device": self.device}
         return mapped(lambda a: torch.tensor(np.ascontiguousarray(a).reshape(np.shape(a)), **options), arrays)
 
     def _group(self, net: MLP, targets: Float[Tensor, "bodies n heads"]) -> int:
-        """As many bodies as train fastest together; on other devices than the processor, all."""
+        """Number of bodies that train fastest together; on devices other than the CPU, all."""
         bodies, n, heads = targets.shape
         parameters = sum(rows * columns for rows, columns in net.layer_shapes(heads))
         each = targets.itemsize * max(n * max(net.width, heads), parameters)
         return bodies if self.device != "cpu" else max(1, CACHE_BYTES // each)
 
     def _in_chunks(self, net: MLP, X: np.ndarray, dtype: str, function: Any, *trees: Any) -> np.ndarray:
-        """`function` of points and bodies, (bodies, n, heads), of a few points and a few bodies at a time."""
+        """`function` of points and bodies, (bodies, n, heads), for a few points and a few bodies at a time."""
         points, trees = self._tensors((X, trees), dtype)
         each = np.dtype(dtype).itemsize * net.width
         size = max(1, min(len(X), CACHE_BYTES // each))
@@ -165,7 +160,7 @@ class TorchBackend:
 
 
 def _in_groups(function: Callable[..., Any], bodies: int, size: int, *trees: Any) -> Any:
-    """`function` of trees of so many bodies at a time, as a tree of NumPy arrays of all of them."""
+    """`function` of trees of `size` bodies at a time, as a tree of NumPy arrays of all of them."""
     groups = [slice(first, first + size) for first in range(0, bodies, size)]
     parts = [function(*mapped(lambda a, some=some: a[some], trees)) for some in groups]
     return mapped(lambda *parts: _array(torch.cat(parts)), *parts)

@@ -43,10 +43,10 @@ def value(activation: str | Activation) -> Value:
 
 
 def value_and_slope(activation: str | Activation) -> ValueAndSlope:
-    """phi and phi' together, as each step of training needs both.
+    """phi and phi' together.
 
-    An activation without a fused form is differentiated backward, as it is elementwise: on its first call
-    `torch.func.jvp` loads decompositions for seconds, with a DeprecationWarning from PyTorch's own code.
+    An activation without a fused form is differentiated backward, which is correct because it is elementwise: on its
+    first call `torch.func.jvp` loads decompositions for seconds.
     """
     if isinstance(activation, str) and activation in VALUE_AND_SLOPE:
         both = VALUE_AND_SLOPE[activation]

@@ -1,8 +1,8 @@
 """Networks (Eq. 1) and their tangents at their parameters, for a batch of bodies at once.
 
-The mathematics is that of the JAX backend: layer l adds `(delta^l delta^l') G^l` to the tangent kernel. Here the bodies
-are a leading axis of every array: PyTorch starts each operation from Python, which for one narrow network takes longer
-than the operation. Scales go with the inputs, which are smaller than the weights.
+The mathematics is that of the JAX backend, with the bodies as a leading axis of every array: PyTorch starts each
+operation from Python, which for one narrow network takes longer than the operation. Scales go with the inputs, which
+are smaller than the weights.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from torch import Tensor
 from rndlib.network import MLP
 from rndlib.training.backends.torch.activations import value, value_and_slope
 
-# Fan-in and fan-out differ from layer to layer: names with an underscore bind nothing.
+# Fan-in and fan-out differ from layer to layer; jaxtyping does not bind names with an underscore.
 Params = list[tuple[Float[Tensor, "*stack _fan_out _fan_in"], Float[Tensor, "*stack _fan_out"]]]
 Bodies = list[tuple[Float[Tensor, "bodies _fan_out _fan_in"], Float[Tensor, "bodies _fan_out"]]]
 
@@ -48,9 +48,7 @@ def linearised(
 class LinearMLP:
     """A batch of networks of one `MLP`, linearised at their parameters, on N points, layer by layer.
 
-    inputs: sigma_w / sqrt(n_{l-1}) x^l, (bodies, N, n_{l-1}), for l = 1..L.
-    slopes: sigma_w / sqrt(n_l) phi'(z^l), (bodies, N, n_l), for l = 1..L-1.
-    weights: w^l, (bodies, n_l, n_{l-1}), for l = 1..L, those of the networks themselves.
+    For l = 1..L, inputs are sigma_w / sqrt(n_{l-1}) x^l, slopes sigma_w / sqrt(n_l) phi'(z^l) (without L), weights w^l.
     """
 
     def __init__(self, net: MLP, inputs: list[Tensor], slopes: list[Tensor], weights: list[Tensor]):
@@ -70,11 +68,9 @@ class LinearMLP:
         return [self.mapped(lambda a, i=i: a[i : i + 1]) for i in range(len(self.weights[0]))]
 
     def in_float32(self) -> "LinearMLP":
-        """The same, for products in float32."""
         return self.mapped(Tensor.float)
 
     def push_forward(self, change: Bodies) -> Float[Tensor, "bodies n heads"]:
-        """J d_theta, in function space."""
         dz = self.inputs[0].new_zeros(())
         for l, ((dw, db), x) in enumerate(zip(change, self.inputs, strict=True)):
             carried = (self.slopes[l - 1] * dz) @ self.weights[l].mT if l else 0.0
@@ -82,12 +78,11 @@ class LinearMLP:
         return dz
 
     def pull_back(self, v: Float[Tensor, "bodies n heads"]) -> Bodies:
-        """J' v, in parameter space."""
         each = zip(self._backward(v, self.slopes), self.inputs, strict=True)
         return [(delta.mT @ x, self.net.sigma_b * delta.sum(1)) for delta, x in each]
 
     def kernel_product(self, v: Float[Tensor, "bodies vectors n heads"]) -> Float[Tensor, "bodies vectors n heads"]:
-        """Theta v = J J' v of several vectors v, with Theta the empirical tangent kernel over points and heads."""
+        """Theta v of several vectors v."""
         bodies, vectors, n, heads = v.shape
         # The vectors count as further points, so that each weight matrix is read once.
         slopes = [slope.repeat(1, vectors, 1) for slope in self.slopes]
@@ -102,7 +97,6 @@ class LinearMLP:
         return dz.view(v.shape)
 
     def kernel_matrix(self) -> Float[Tensor, "bodies n_heads n_heads"]:
-        """Theta as a matrix over (point, head) pairs, point-major."""
         bodies, n, _ = self.inputs[0].shape
         last, heads = self.last_layer_gram(), self.weights[-1].shape[1]
         identity = torch.eye(heads, dtype=last.dtype, device=last.device)

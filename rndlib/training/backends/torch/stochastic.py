@@ -15,8 +15,6 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {"adam": torch.opt
 
 
 class TorchMinibatches:
-    """A block of bodies in minibatch training: `rndlib.training.protocols.Minibatches`."""
-
     def __init__(self, net: MLP, params: Bodies, X: Tensor, targets: Tensor, optimizer: str, pull: float):
         self.net, self.moving, self.X, self.targets, self.pull = net, params, X, targets, pull
         self.start = mapped(Tensor.clone, params)
