@@ -14,8 +14,10 @@ from rndlib.evidence.ledger import Ledger, Verdict, rounded
 from rndlib.evidence.tables import aligned
 from rndlib.running import costs, notebooks
 
-NOT_OURS = ("Module", "Exception", "UserWarning", "tuple", "BaseEstimator", "RegressorMixin")
+NOT_OURS = ("Module", "Exception", "UserWarning", "tuple", "BaseEstimator", "RegressorMixin", "_MetadataRequester")
 """Base classes of other packages, whose members their own documentation describes."""
+REQUESTS = ("set_fit_request", "set_predict_request", "set_score_request")
+"""Methods that scikit-learn adds to every estimator."""
 
 MODULES = ("theory.kernels", "theory.laws", "datasets", "training.initial", "theory.crowding", "theory.mismatch", "jax")
 """The modules whose public functions and classes are documented, beside `rndlib` and `rndlib.torch` themselves."""
@@ -133,5 +135,6 @@ def _module(module: str, documented: Sequence[str]) -> str:
         lines += [f".. {'autoclass' if inspect.isclass(found) else 'autofunction'}:: {module}.{name}"]
         if inspect.isclass(found):
             lines += ["   :members:", f"   :inherited-members: {', '.join(NOT_OURS)}"]
+            lines += [f"   :exclude-members: {', '.join(REQUESTS)}"]
         lines += [""]
     return "\n".join([*lines, "```", ""])
