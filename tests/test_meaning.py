@@ -153,7 +153,9 @@ def test_a_shift_of_the_weights_is_another_law():
     assert_says(explain(network(), module), "'2.weight' has mean")
     module = network()
     nn.init.ones_(linear(module, 2).bias)
-    assert_says(explain(network(), module), "'2.bias' has standard deviation .* against 0, and by no one factor")
+    assert_says(
+        explain(network(), module), "'2.bias' has standard deviation .* against 0; no single factor relates them"
+    )
 
 
 def test_copies_and_shared_weights_are_not_independent():
@@ -168,7 +170,7 @@ def test_copies_and_shared_weights_are_not_independent():
     trunk.requires_grad_(False)  # An encoder: part of the observation, for members of an ensemble as well.
     found = ModuleBonus(3, ours, theirs).meaning
     assert found.factor == 1
-    assert_says(found, "given to all members of the ensemble alike: '0.weight' is")
+    assert_says(found, "so all members of the ensemble share them: '0.weight' is")
 
 
 def test_descriptions_are_compared_and_not_their_weights():

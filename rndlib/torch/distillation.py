@@ -205,8 +205,8 @@ class ModuleBonus(nn.Module):
         novelty = self._errors(rows).square().mean(1) / 2
         if not novelty.isfinite().all():
             raise DivergenceError(
-                "the bonus is not finite: the predictor diverged; give a smaller learning rate, and go on from a "
-                "state_dict of before"
+                "the bonus is not finite: the predictor diverged; give a smaller learning rate, and go on from an "
+                "earlier state_dict"
             )
         return novelty
 

@@ -39,7 +39,7 @@ def shared(predictor: nn.Module, target: nn.Module) -> tuple[list[str], list[str
         (training if p.requires_grad else frozen).append(f"{name!r} {how}")
     return (
         [f"the two are not independent: {', '.join(training)}"] if training else [],
-        [f"frozen in both, hence given to all members of the ensemble alike: {', '.join(frozen)}"] if frozen else [],
+        [f"frozen in both, so all members of the ensemble share them: {', '.join(frozen)}"] if frozen else [],
     )
 
 
@@ -49,7 +49,7 @@ def not_functions(predictor: nn.Module, target: nn.Module) -> list[str]:
     if mixing := _kinds(layers, lambda m: isinstance(m, _BATCHED)):
         sentences.append(f"{mixing} makes the output depend on the rest of the batch")
     if random := _kinds(layers, lambda m: isinstance(m, _RANDOM) and getattr(m, "p", 1) > 0):
-        sentences.append(f"{random} adds noise that is no part of the error")
+        sentences.append(f"{random} adds noise to the error")
     return sentences
 
 

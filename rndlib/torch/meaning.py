@@ -83,7 +83,9 @@ def explain(predictor: nn.Module, target: nn.Module) -> Meaning:
         return Meaning("ensemble variance", 1.0, ("predictor and target are draws of one description", *notes))
     difference, scale, output = inspection.compare_laws(predictor, target)
     if difference:
-        return Meaning("no ensemble variance", None, (f"the initial laws differ: {difference}, and by no one factor",))
+        return Meaning(
+            "no ensemble variance", None, (f"the initial laws differ: {difference}; no single factor relates them",)
+        )
     if scale != 1:
         scaled = (
             f"the target's {output}, if it is the output layer, is about c = {scale:.3g} times the predictor's, with "

@@ -120,7 +120,7 @@ def gradient_flow(
         if 2 * steps > most_steps or (single and np.isnan(errors).any()):
             raise DivergenceError(
                 f"gradient flow: estimated relative error {errors.max():.1e} after {steps} steps, asked for rtol = "
-                f"{rtol:g}: widen the network, use fewer heads a body, or allow a larger rtol{further}"
+                f"{rtol:g}: widen the network, use fewer heads per body, or allow a larger rtol{further}"
             )
         if not is_pilot:
             going = inaccurate
@@ -141,7 +141,7 @@ def gradient_flow(
     if not (remaining <= enough).all():
         raise DivergenceError(
             f"gradient flow: training residual {remaining.max():.1e} of the first after {newton} Newton steps: the "
-            "empirical tangent kernel is singular or nearly so: widen the network, use fewer heads a body, or drop "
+            "empirical tangent kernel is singular or nearly so: widen the network, use fewer heads per body, or drop "
             f"close points{further}"
         )
     return state[0], Report(time, float(remaining.max()), float(errors.max()), int(evaluations.max()), True), pilot
