@@ -2,9 +2,8 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import TypeVar
 
 import numpy as np
@@ -32,13 +31,6 @@ def count() -> int:
     """Number of threads that should compute at once: one per core, unless the environment says otherwise."""
     stated = os.environ.get(COUNT, "")
     return int(stated) if stated.isdecimal() and int(stated) > 0 else len(usable())
-
-
-def pin(cores: Sequence[int]) -> None:
-    """Keep the calling thread, and the processes that it starts, on these cores, if the system can."""
-    if hasattr(os, "sched_setaffinity"):
-        with suppress(OSError):  # Some containers forbid it.
-            os.sched_setaffinity(0, cores)
 
 
 def threads(count: int) -> dict[str, str]:
