@@ -81,7 +81,7 @@ def test_every_figure_says_what_it_shows(soup):
             heading = re.sub(r"\\[()]?", "", heading)  # mathematics as plain text
             assert alt.endswith(f"In notebook {name[:2]}, under: {heading}")
     first = soup("notebooks/01_ensemble_equivalence.html").find(id="figure-01-fig-e4").find("img")["alt"]
-    assert first.startswith("Ensemble variance and half the squared RND error in the course of training, on the law's")
+    assert first.startswith("Variance at several test points against training time or noise")
 
 
 def test_a_figure_that_nothing_here_draws_is_refused(tmp_path):
