@@ -1,4 +1,4 @@
-"""A network that the user wrote, trained in the parametrisation that the theorems are about.
+"""A network that the user wrote, in the parametrisation that the theorems are about.
 
 The paper's parameters start at N(0, 1), and every factor stands outside of them (Eq. 1). Any network can be written
 that way: where a tensor of weights starts with standard deviation s, write w = s omega and train omega. Gradient flow
@@ -16,7 +16,7 @@ matters through its mean and covariance only.
 
 Gradient flow on w itself has the tangent kernel J J'. With it, psi would have to have variance 1 in every weight,
 whatever law the weights start from, and the head's part of psi would be w_head - zeta with zeta ~ N(0, 1), not 0. In
-the standard parametrisation that prior grows with the width and has no limit, so rndlib trains omega.
+the standard parametrisation that prior grows with the width and has no limit, so the kernels here are those of omega.
 
 A tensor that starts the same in every draw, such as a bias of zero or a gain of one, has s = 0: it has no prior
 uncertainty and is not trained.
@@ -25,6 +25,7 @@ uncertainty and is not trained.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, sqrt
 
 import numpy as np
@@ -78,17 +79,28 @@ class AnyNetwork(ABC):
     def jacobian(self, weights: Weights, X: Points) -> Weights:
         """The derivative of the first output with respect to every tensor: arrays (N, *tensor)."""
 
+    @cached_property
+    def outputs_axes(self) -> dict[str, int | None]:
+        """The axis of the outputs in every tensor, by name: a number in the head, None below it.
+
+        Raises
+        ------
+        ValueError
+            The tensors do not depend on the number of outputs as those of a last layer do.
+        """
+        return _outputs_axes(self.initial(1, 0), self.initial(2, 0))
+
     def tensors(self, outputs: int) -> dict[str, Tensor]:
         """Every tensor of weights of a network with this many outputs, by name.
 
         Raises
         ------
         ValueError
-            The tensors do not depend on the number of outputs as those of a last layer do, or `scales` names others.
+            As `outputs_axes`, or `scales` names other tensors.
         """
         if outputs in self._tensors:
             return self._tensors[outputs]
-        axes = _outputs_axes(self.initial(1, 0), self.initial(2, 0))
+        axes = self.outputs_axes
         if self.scales is None:
             scales = self._measured(outputs)
         elif isinstance(self.scales, Mapping):
@@ -133,9 +145,9 @@ class AnyNetwork(ABC):
     def _with_head(self, weights: Weights, factor: float, output: int | None = None) -> Weights:
         """Weights whose head, or its slice for one output, is multiplied."""
         changed = {name: array.copy() for name, array in weights.items()}
-        for name, tensor in self.tensors(2).items():
-            if tensor.outputs_axis is not None:
-                whole = np.moveaxis(changed[name], tensor.outputs_axis, 0)
+        for name, axis in self.outputs_axes.items():
+            if axis is not None:
+                whole = np.moveaxis(changed[name], axis, 0)
                 whole[slice(None) if output is None else output] *= factor
         return changed
 

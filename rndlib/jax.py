@@ -13,10 +13,11 @@ from rndlib.training.backends.jax.precision import in_float64
 
 
 class Function(AnyNetwork):
-    """A network that is a function of its parameters, for every estimator of rndlib that takes an `MLP`.
+    """A network that is a function of its parameters, for `kernels.empirical`. The estimators do not train it yet.
 
-    It is trained in the parametrisation of the theorems: each array of weights relative to the scale of its initial
-    values (`rndlib.any_network`). The head is the last layer, whose arrays alone depend on the number of outputs.
+    Its kernels are those of training in the parametrisation of the theorems: each array of weights relative to the
+    scale of its initial values (`rndlib.any_network`). The head is the last layer, whose arrays alone depend on the
+    number of outputs.
     Everything is computed in float64.
 
     Parameters
@@ -28,7 +29,7 @@ class Function(AnyNetwork):
     Raises
     ------
     ValueError
-        The functions are not of that form, or cannot be trained as the theorems ask: the message says why.
+        The functions are not of that form, or are not what the theorems are about: the message says why.
 
     Examples
     --------

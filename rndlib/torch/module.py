@@ -16,10 +16,11 @@ from rndlib.any_network import AnyNetwork, Points, Weights
 
 
 class Module(AnyNetwork):
-    """A network that `build` makes, for every estimator of rndlib that takes an `MLP`.
+    """A network that `build` makes, for `kernels.empirical`. The estimators do not train it yet.
 
-    It is trained in the parametrisation of the theorems: each tensor of weights relative to the scale of its initial
-    values (`rndlib.any_network`). The head is the last layer, whose tensors alone depend on the number of outputs.
+    Its kernels are those of training in the parametrisation of the theorems: each tensor of weights relative to the
+    scale of its initial values (`rndlib.any_network`). The head is the last layer, whose tensors alone depend on the
+    number of outputs.
     Everything is computed in float64, on the CPU.
 
     Parameters
@@ -31,7 +32,7 @@ class Module(AnyNetwork):
     Raises
     ------
     ValueError
-        `build` does not return such a module, or it cannot be trained as the theorems ask: the message says why.
+        `build` does not return such a module, or it is not what the theorems are about: the message says why.
 
     Examples
     --------
@@ -73,11 +74,7 @@ class Module(AnyNetwork):
 
     def _template(self, weights: Weights) -> tuple[nn.Module, dict[str, Any]]:
         """A module of as many outputs as the weights are for, in float64, and its buffers."""
-        outputs = next(
-            weights[name].shape[tensor.outputs_axis]
-            for name, tensor in self.tensors(1).items()
-            if tensor.outputs_axis is not None
-        )
+        outputs = next(weights[name].shape[axis] for name, axis in self.outputs_axes.items() if axis is not None)
         if outputs not in self._templates:
             module = self._built(outputs, 0).double().requires_grad_(False)
             self._templates[outputs] = module, dict(module.named_buffers())
