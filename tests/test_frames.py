@@ -194,6 +194,41 @@ def test_a_loop_over_vectorised_environments_goes_on_from_its_state():
     assert other(rollout[0]).equal(bonus(rollout[0]))
 
 
+def test_torchrl_has_twice_the_number_and_loses_the_ranks_by_its_clip():
+    """What docs/how_to/novelty.md says of it, on frames whose left halves are brighter than any that it has seen.
+
+    Its statistics are in float32, and start from a count of 1e-4 beside the 64 frames.
+    """
+    transforms = pytest.importorskip("torchrl.envs.transforms")
+    tensordict = pytest.importorskip("tensordict")
+
+    class Unflattened(nn.Module):
+        def __init__(self, network: nn.Module):
+            super().__init__()
+            self.network = network
+
+        def forward(self, x):
+            return self.network(x.view(-1, 1, 36, 36))
+
+    known, new = (frames(128, (1, 36, 36)) // 4).chunk(2)
+    new[..., :18] += 128
+    bonus = RNDBonus(**SMALL)
+    bonus.observe(known)
+
+    def rewards(**options: Any) -> Tensor:
+        pair = (Unflattened(copy.deepcopy(network)) for network in (bonus.target, bonus.predictor))
+        transform = transforms.RNDTransform(*pair, **options)
+        for obs in (known, new):
+            step = tensordict.TensorDict({"observation": obs.flatten(1)}, [len(obs)])
+            transform._step(None, step)
+            transform.eval()
+        return step["intrinsic_reward"][:, 0]
+
+    torch.testing.assert_close(rewards(normalize_reward=False) / 2, bonus(new), rtol=1e-3, atol=0)
+    assert (rewards() == 5).all()
+    assert len(bonus(new).unique()) == 64
+
+
 # ------------------------------------------------------------------------------------------------------ compilation
 
 
