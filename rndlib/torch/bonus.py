@@ -97,6 +97,8 @@ class RNDBonus(ModuleBonus):
         given = {name: value for name, value in settings.items() if value is not None}
         if network is not None and given:
             raise ValueError(f"{', '.join(given)}: settings of an MLP: give them to the network, or leave network out")
+        if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+            raise ValueError(f"dtype = {dtype!r}: give a floating-point type, such as torch.float32, or None")
         net = MLP(prod(obs_shape), **given) if network is None else examined(network, obs_shape)
         draw: Any = partial(NTKMLP if isinstance(net, MLP) else Bodies, net, heads)
         super().__init__(

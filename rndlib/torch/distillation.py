@@ -31,7 +31,8 @@ class ModuleBonus(nn.Module):
     Observations are numeric tensors or arrays (batch, *obs_shape). Both modules receive them normalised, in the dtype
     of the predictor's weights, and return (batch, outputs). `meaning` says what the bonus is; if it is not the variance
     of an ensemble, the constructor warns with `MismatchWarning`. Large batches go through the networks in parts, so
-    frames of bytes may fill the memory: no method converts more than some 4 million numbers at a time.
+    frames of bytes may fill the memory: no method converts more than some 4 million numbers at a time. Behind `loss`
+    and `errors`, the backward pass computes these parts again.
 
     The target is frozen and held in eval mode. All random draws come from one generator on the CPU, so they are the
     same on every device. `state_dict` has the states of the generator and the optimiser, besides weights and
@@ -79,6 +80,9 @@ class ModuleBonus(nn.Module):
         trained = [p for p in predictor.parameters() if p.requires_grad]
         if not trained:
             raise ValueError("predictor has no weights that require gradients: give one that can be trained")
+        ours, theirs = (_kinds(module) for module in (predictor, target))
+        if theirs and ours != theirs:
+            raise ValueError(f"predictor and target have weights of {ours} and {theirs}: move one with .to(...)")
         if {id(p) for p in trained} & {id(p) for p in target.parameters()}:
             raise ValueError("target has weights of the predictor that train: give it its own, or freeze these")
         if self.meaning.factor != 1:
@@ -234,6 +238,11 @@ class ModuleBonus(nn.Module):
             return rows
         counts = torch.rand(len(rows), generator=self.generator, dtype=torch.float64, device="cpu")
         return rows[(counts < self.update_proportion).to(rows.device)]
+
+
+def _kinds(module: nn.Module) -> str:
+    """The types and devices of a module's weights, in words."""
+    return ", ".join(sorted({f"{p.dtype} on {p.device}" for p in module.parameters()}))
 
 
 def _made(optimizer: Any, trained: list[nn.Parameter]) -> Optimizer:
