@@ -103,7 +103,7 @@ def frozen_below(**options: Any) -> nn.Sequential:
         (lambda: convolutional(nn.Conv2d(64, 64, 1, groups=64)), "Conv2d is beyond the networks that this library"),
         (
             lambda: nature_cnn((1, 36, 36), widen=2)(4),
-            r"in the parametrisation of Eq\. 1: 64 -> 128 -> 128 -> 1024 -> 4,",
+            r"in the parametrisation of Eq\. 1 with sigma_w = 1\.41,",
         ),
         (Branch, "alike in architecture"),
         (frozen_below, "members do not train '0.weight', '0.bias' either"),
@@ -164,6 +164,18 @@ def test_an_output_scale_is_one_factor(c):
     assert found.verdict == "scaled ensemble variance"
     assert found.factor == pytest.approx((1 + c**2) / 2, rel=4 * 2 / sqrt(4096))
     assert_says(found, "the target's 2, if it is the output layer, is about c = ")
+
+
+def test_the_output_scale_of_nature_cnn_is_found():
+    build = nature_cnn((1, 36, 36))
+    louder = build(16)
+    with torch.no_grad():
+        for p in louder.layers[-1].parameters():
+            p.mul_(3)
+    found = explain(build(16), louder)
+    assert found.factor == pytest.approx(5, rel=4 * 2 / sqrt(2 * 16 * 512))
+    assert_says(found, "the target's layers.4, if it is the output layer")
+    assert explain(build(16), nature_cnn((1, 36, 36), sigma_b=0.2)(16)).factor is None
 
 
 def test_a_shift_of_the_weights_is_another_law():

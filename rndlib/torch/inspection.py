@@ -11,7 +11,7 @@ from scipy import stats
 from torch import Tensor, nn
 
 from rndlib.network import MLP
-from rndlib.torch.nature import NatureCNN
+from rndlib.torch.nature import Affine, NatureCNN
 from rndlib.torch.network import NTKMLP, Bodies
 
 CHANCE = 1e-6
@@ -19,7 +19,7 @@ CHANCE = 1e-6
 
 _PLAIN = (bool, int, float, str, tuple, MLP, type(None))
 _AFFINE = (nn.Linear, nn.modules.conv._ConvNd)
-_OURS = (nn.Linear, NTKMLP, NatureCNN, nn.ParameterList)
+_OURS = (nn.Linear, NTKMLP, Affine, nn.ParameterList)
 _BATCHED = (nn.modules.batchnorm._BatchNorm,)
 _RANDOM = (nn.modules.dropout._DropoutNd, nn.RReLU)
 _OF_ONE = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.instancenorm._InstanceNorm)
@@ -90,11 +90,9 @@ def kernel(predictor: nn.Module) -> list[str]:
             "fan_in / sigma_w^2 times as much in the tangent kernel as in that of Eq. 1, and biases as if sigma_b were "
             f"1; the rate must fall as the width grows (sigma_w = {scales})"
         )
-    sentences += [
-        f"the ensemble is one of such networks in the parametrisation of Eq. 1: {m.extra_repr()}"
-        for m in layers
-        if isinstance(m, NatureCNN)
-    ]
+    if scaled := [m for m in layers if isinstance(m, Affine)]:
+        settings = f"sigma_w = {scaled[0].sigma_w:.3g}, sigma_b = {scaled[0].sigma_b:.3g}"
+        sentences.append(f"the ensemble is one of such networks, in the parametrisation of Eq. 1 with {settings}")
     if any(m.bias is None for m in affine):
         sentences.append("its members have no biases where the predictor has none")
     frozen = [name for name, p in predictor.named_parameters() if not p.requires_grad]

@@ -18,12 +18,24 @@ _CONVOLUTIONS = (32, 8, 4), (64, 4, 2), (64, 3, 1)  # channels, side of the kern
 _UNITS = 512
 
 
-class NatureCNN(nn.Module):
-    """Three convolutions and a hidden layer, for images (channels, height, width); `nature_cnn` builds it.
+class Affine(nn.Module):
+    """`sigma_b b + sigma_w / sqrt(fan_in) w x`, with weights and biases drawn from N(0, 1).
 
-    Every layer is `sigma_b b + sigma_w / sqrt(fan_in) w x` with weights and biases drawn from N(0, 1). The fan-in of a
-    convolution is its input channels times the area of its kernel.
+    With a stride it is a convolution, whose fan-in is its input channels times the area of its kernel.
     """
+
+    def __init__(self, *sizes: int, stride: int | None, sigma_w: float, sigma_b: float):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.randn(sizes)), nn.Parameter(torch.randn(sizes[0]))
+        self.stride, self.sigma_w, self.sigma_b = stride, sigma_w, sigma_b
+
+    def forward(self, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
+        w, b = self.sigma_w / sqrt(self.weight[0].numel()) * self.weight, self.sigma_b * self.bias
+        return linear(x.flatten(1), w, b) if self.stride is None else conv2d(x, w, b, self.stride)
+
+
+class NatureCNN(nn.Module):
+    """Three convolutions and a hidden layer, for images (channels, height, width); `nature_cnn` builds it."""
 
     def __init__(
         self,
@@ -36,28 +48,25 @@ class NatureCNN(nn.Module):
         sigma_b: float,
     ):
         super().__init__()
-        self.widen, self.activation, self.sigma_w, self.sigma_b = widen, activation, sigma_w, sigma_b
+        self.activation = activation
+        affine = partial(Affine, sigma_w=sigma_w, sigma_b=sigma_b)
         channels, *sides = obs_shape
-        shapes = []
+        self.layers = nn.ModuleList()
         for out, kernel, stride in _CONVOLUTIONS:
-            shapes.append((widen * out, channels, kernel, kernel))
+            self.layers.append(affine(widen * out, channels, kernel, kernel, stride=stride))
             channels, sides = widen * out, _after(sides, kernel, stride)
-        shapes += [(widen * _UNITS, channels * sides[0] * sides[1]), (outputs, widen * _UNITS)]
-        self.weights = nn.ParameterList(torch.randn(shape) for shape in shapes)
-        self.biases = nn.ParameterList(torch.randn(shape[0]) for shape in shapes)
+        self.layers.append(affine(widen * _UNITS, channels * sides[0] * sides[1], stride=None))
+        self.layers.append(affine(outputs, widen * _UNITS, stride=None))
 
     def forward(self, obs: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch outputs"]:
         phi, x = value(self.activation), obs
-        for layer, (w, b) in enumerate(zip(self.weights, self.biases, strict=True)):
-            w, b = self.sigma_w / sqrt(w[0].numel()) * w, self.sigma_b * b
-            x = conv2d(x, w, b, _CONVOLUTIONS[layer][2]) if w.ndim == 4 else linear(x.flatten(1), w, b)
-            if layer + 1 < len(self.weights):
-                x = phi(x)
-        return x
+        *hidden, last = self.layers
+        for layer in hidden:
+            x = phi(layer(x))
+        return last(x)
 
     def extra_repr(self) -> str:
-        shapes = " -> ".join(str(len(b)) for b in self.biases)
-        return f"{shapes}, activation={self.activation!r}, sigma_w={self.sigma_w:.4g}, sigma_b={self.sigma_b:.4g}"
+        return f"activation={self.activation!r}"
 
 
 def nature_cnn(
