@@ -10,7 +10,7 @@ import jaxtyping
 import numpy as np
 import pytest
 
-from rndlib import kernels, laws
+from rndlib import RND, GradientDescent, kernels, laws
 
 torch = pytest.importorskip("torch")
 
@@ -113,6 +113,21 @@ def test_predictor_and_target_are_draws_of_the_seed():
     assert bonus.meaning.factor == 1
     bonus.observe(images(9))
     assert bonus.errors(images(3)).shape == (3, 8)
+
+
+def test_is_the_estimator_after_the_same_descent():
+    """As for an MLP in test_bonus.py. With scales 1, the estimator trains the weights themselves, as the bonus does."""
+    build, steps, rate = nature_cnn((1, 36, 36)), 20, 0.05
+    points, at = np.random.default_rng(0).normal(size=(2, 3, 1, 36, 36))
+    net = Module(build, scales=1.0)
+    model = RND(net, 2, 2, seed=5, solver=GradientDescent(rate, steps)).fit(points)
+    options: dict[str, Any] = {"seed": 5, "dtype": torch.float64, "normalise": False}
+    bonus = RNDBonus((1, 36, 36), 2, 2, network=build, **options, optimizer=lambda p: torch.optim.SGD(p, rate * 3 * 4))
+    untrained = bonus(at).numpy()
+    bonus.update(points, epochs=steps)
+    np.testing.assert_allclose(bonus(at), model.variance(at), rtol=1e-9)
+    np.testing.assert_allclose(bonus.errors(at).detach().T, model.errors(at), rtol=1e-9, atol=1e-12)
+    assert np.abs(untrained / model.variance(at) - 1).max() > 0.1
 
 
 def test_an_untrained_bonus_has_the_nngp_of_its_network():

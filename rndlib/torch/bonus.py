@@ -26,7 +26,7 @@ class RNDBonus(ModuleBonus):
     flow or full-batch gradient descent on one set of normalised observations, it has the law of the sample variance of
     `bodies * heads + 1` members of a deep ensemble with the same settings, trained for as long on labels at the same
     points (Theorem 3.4). With the same seed, the weights are those of `rndlib.RND`; after the same gradient descent, so
-    is the number.
+    is the number (for a network of your own, with `Module(network, scales=1.0)`).
 
     In the loop of an agent, much of this is lost. Adam and other optimisers that rescale gradients train with another
     kernel. Minibatches and `update_proportion` add noise. Observations count by how often and how recently they came.

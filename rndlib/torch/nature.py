@@ -81,7 +81,7 @@ def nature_cnn(
 
     The network has convolutions of 32, 64 and 64 channels (8 by 8 pixels in steps of 4, 4 by 4 in steps of 2, 3 by 3)
     and a layer of 512 units (Mnih et al., 2015), in the paper's parametrisation. Its weights come from PyTorch's
-    generator.
+    generator. They start from N(0, 1), so `Module(nature_cnn(...), scales=1.0)` need not measure it.
 
     Parameters
     ----------
