@@ -201,10 +201,11 @@ class AnyNetwork(ABC):
         self._same(f, self.functions(weights, x), "change from call to call: switch off dropout, .eval() in torch")
         alone = np.concatenate([self.functions(weights, x[i : i + 1]) for i in range(len(x))])
         self._same(f, alone, "depend on the other rows of the batch: normalise by groups or layers, not over the batch")
-        doubled, zeroed = (self.functions(self._with_head(weights, factor), x) for factor in (2.0, 0.0))
+        # A negative factor, which a ReLU at the end does not let pass, and not -1, which an odd function does.
+        turned, zeroed = (self.functions(self._with_head(weights, factor), x) for factor in (-2.0, 0.0))
         self._same(
-            doubled + zeroed,
-            2 * f,
+            turned + 2 * f,
+            3 * zeroed,
             "are not affine in the head's weights: let the head be the last layer, and share no weights with it",
         )
         second = self.functions(self._with_head(weights, 2.0, output=0), x)[:, 1]

@@ -64,7 +64,7 @@ def test_samples_are_draws_from_the_posterior_of_the_network_s_own_kernel(name, 
 
     def probability(cov: np.ndarray) -> float:
         squares = np.sum(np.linalg.solve(np.linalg.cholesky(cov), samples) ** 2)
-        return 2 * min(chi2.sf(squares, samples.size), chi2.cdf(squares, samples.size))
+        return float(2 * min(chi2.sf(squares, samples.size), chi2.cdf(squares, samples.size)))
 
     assert probability(cov) > 1e-4
     assert probability(1.1 * cov) < 1e-4
