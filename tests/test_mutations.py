@@ -223,7 +223,7 @@ MISTAKES = [
         "E2 E3",
     ),
     Mistake("the target is added", wrapped(RND, "errors", target_added), ENSEMBLES, "E2 E3"),
-    Mistake("weights of another scale", wrapped(weights, "_stacked", larger), KERNELS, "P1 P2 P5"),
+    Mistake("weights of another scale", wrapped(weights, "_normal", larger), KERNELS, "P1 P2 P5"),
     Mistake(
         "the RND error has one prior",
         wrapped(laws, "_standard", lambda right, *args, priors: right(*args, priors=1)),
@@ -251,7 +251,7 @@ MISTAKES = [
         "P4",
     ),
     Mistake("degrees of freedom K + 1", one_dof_more, CHI2, "M2"),
-    Mistake("two heads share their weights", wrapped(weights, "_stacked", two_heads_alike), CHI2, "M1"),
+    Mistake("two heads share their weights", wrapped(weights, "_normal", two_heads_alike), CHI2, "M1"),
     Mistake(
         "all bodies are the same",
         wrapped(weights, "stream", lambda right, seed, role, *index: right(seed, role, *index[1:])),

@@ -27,6 +27,11 @@ def of(net: Network, name: str | None) -> Backend:
     """The backend of that name for a network; None is the library of a network of the user's own, and JAX for an `MLP`.
 
     Raises as `load`, and ValueError if the network is written for another library.
+
+    >>> from rndlib import MLP
+    >>> from rndlib.training import backends
+    >>> type(backends.of(MLP(3), None)).__name__
+    'JaxBackend'
     """
     library = net.library if isinstance(net, AnyNetwork) else None
     if library and name and name.partition(":")[0] != library:
