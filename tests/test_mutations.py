@@ -180,7 +180,7 @@ def with_replacement(right, model, X, n_samples=1, random_state=0):
     X = np.asarray(X)
     errors = model.errors(X)
     chosen = np.random.default_rng(random_state).integers(len(errors), size=n_samples)
-    return model._mean(X)[:, None] + errors[chosen].T
+    return model._means(X).T + errors[chosen].T
 
 
 MISTAKES = [
@@ -267,9 +267,7 @@ MISTAKES = [
     Mistake("samples with replacement", wrapped(BayesianRND, "sample_y", with_replacement), SAMPLES, "S2-draws"),
     Mistake(
         "samples without the mean",
-        wrapped(
-            BayesianRND, "sample_y", lambda right, model, X, *a, **k: right(model, X, *a, **k) - model._mean(X)[:, None]
-        ),
+        wrapped(BayesianRND, "sample_y", lambda right, model, X, *a, **k: right(model, X, *a, **k) - model._means(X).T),
         SAMPLES,
         "S1",
     ),

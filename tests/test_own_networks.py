@@ -184,7 +184,7 @@ def test_any_architecture(name):
 def test_the_example_of_the_readme():
     text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
     (code,) = (block for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL) if "Module(build)" in block)
-    digits = load_digits()
+    digits: Any = load_digits()
     images = (digits.images[:12, None] - 8) / 5
     scope: dict[str, Any] = {"images": images[:8], "labels": digits.target[:8] / 10, "new_images": images}
     exec(code, scope)
