@@ -6,8 +6,8 @@ on omega has the tangent kernel
 
     Theta = J S^2 J',        J the Jacobian with respect to the weights w,  S = diag(s).
 
-This scale is the one that Bayesian RND needs. Its target is g~ = J psi, where psi has the law of the initial weights
-below the head and is 0 in the head. The covariance of the error u - g~ before training is then
+This scale is the one that Bayesian RND needs. Its target is g~ = J psi, where psi has the variances of the initial
+weights below the head and is 0 in the head. The covariance of the error u - g~ before training is then
 
     Cov(u) + Cov(J psi) = E[J_head S^2 J_head'] + E[J_body S^2 J_body'] = E[Theta],
 
@@ -23,13 +23,16 @@ uncertainty and is not trained.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, sqrt
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
+
+from rndlib.network import MLP
 
 Weights = dict[str, np.ndarray]
 """Tensors by name, in float64."""
@@ -57,15 +60,26 @@ class Tensor:
 class AnyNetwork(ABC):
     """What rndlib asks of a network that the user wrote. Points are (N, *shape), outputs (N, outputs).
 
+    It is trained in omega = w / s. Its parameters are laid out as those of an `MLP` are (`rndlib.training.weights`):
+    each tensor below the head is a layer of its own, and the head, with the outputs on the first axis, is the last one.
+    Tensors with s = 0 are left out.
+
     Parameters
     ----------
     scales : the standard deviation of each tensor's initial entries, by its name, or one number for all;
         None measures them from draws.
     """
 
+    library: ClassVar[str]
+    """The backend that trains it: "jax" or "torch"."""
+
     def __init__(self, scales: float | Mapping[str, float] | None = None):
         self.scales = scales
         self._tensors: dict[int, dict[str, Tensor]] = {}
+        self._fixed: dict[int, Weights] = {}
+
+    def __deepcopy__(self, memo: Any) -> "AnyNetwork":
+        return self  # a description without weights, which scikit-learn copies with an estimator
 
     @abstractmethod
     def initial(self, outputs: int, seed: int) -> Weights:
@@ -78,6 +92,64 @@ class AnyNetwork(ABC):
     @abstractmethod
     def jacobian(self, weights: Weights, X: Points) -> Weights:
         """The derivative of the first output with respect to every tensor: arrays (N, *tensor)."""
+
+    @abstractmethod
+    def activations(self, x: Float[np.ndarray, "1 *shape"]) -> int:
+        """Size of the largest array between the input x, one point, and the outputs."""
+
+    @cached_property
+    def hidden_parameters(self) -> int:
+        """Number of trained weights below the head."""
+        return sum(array.size for layer in self.draw(1, 0)[:-1] for array in layer)
+
+    @cached_property
+    def width(self) -> int:
+        """Number of features that the head reads: the size of its largest tensor, for one output."""
+        return max(array.size for array in self.draw(1, 0)[-1])
+
+    def parameters(self, heads: int) -> int:
+        """Number of trained weights, for an output of `heads`."""
+        return self.hidden_parameters + heads * sum(array.size for array in self.draw(1, 0)[-1])
+
+    def draw(self, outputs: int, seed: int) -> list[tuple[np.ndarray, ...]]:
+        """The parameters omega of a new network.
+
+        Raises
+        ------
+        ValueError
+            As `tensors`, or the head starts the same in every draw.
+        """
+        weights, layout = self.initial(outputs, seed), self._layout(outputs)
+        scaled = {name: weights[name] / scale for name, scale, _ in (*layout[0], *layout[1])}
+        head = tuple(np.moveaxis(scaled[name], axis, 0) for name, _, axis in layout[1])
+        return [*((scaled[name],) for name, _, _ in layout[0]), head]
+
+    def weights(self, omega: Any, moveaxis: Callable[[Any, Any, int], Any]) -> dict[str, Any]:
+        """The weights w = s omega by name, in arrays of any library, with those that are not trained in NumPy's."""
+        *body, head = omega
+        outputs = len(head[0])
+        layout = self._layout(outputs)
+        weights: dict[str, Any] = dict(self._fixed[outputs])
+        for (name, scale, _), (a,) in zip(layout[0], body, strict=True):
+            weights[name] = scale * a
+        for (name, scale, axis), a in zip(layout[1], head, strict=True):
+            weights[name] = moveaxis(scale * a, 0, axis)
+        return weights
+
+    def _layout(self, outputs: int) -> tuple[list[tuple[str, float, Any]], list[tuple[str, float, Any]]]:
+        """Name, scale and axis of the outputs of the trained tensors: those below the head, and the head's."""
+        tensors = self.tensors(outputs)
+        trained = [(name, t.scale, t.outputs_axis) for name, t in tensors.items() if t.scale]
+        head = [one for one in trained if one[2] is not None]
+        if not head:
+            raise ValueError(
+                "the network's last layer starts the same in every draw, so its outputs have no variance: draw its "
+                "weights at random"
+            )
+        if outputs not in self._fixed:
+            weights = self.initial(outputs, 0)
+            self._fixed[outputs] = {name: weights[name] for name, t in tensors.items() if not t.scale}
+        return [one for one in trained if one[2] is None], head
 
     @cached_property
     def outputs_axes(self) -> dict[str, int | None]:
@@ -166,6 +238,10 @@ class AnyNetwork(ABC):
             name: sqrt(max(0.0, squares[name] - float(np.sum(total[name] ** 2)) / draws) / array.size / (draws - 1))
             for name, array in first.items()
         }
+
+
+Network = MLP | AnyNetwork
+"""What can be trained."""
 
 
 def _outputs_axes(one: Weights, two: Weights) -> dict[str, int | None]:

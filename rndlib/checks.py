@@ -65,6 +65,20 @@ def points(name: str, X: ArrayLike, in_dim: int | None) -> np.ndarray:
     return array
 
 
+def points_of_any_shape(name: str, X: ArrayLike, shape: tuple[int, ...] | None = None) -> np.ndarray:
+    """Points (n_samples, *shape) of a network of real weights as a finite float64 array; None allows any shape."""
+    array = np.asarray(X)
+    if array.dtype.kind in "iub":
+        raise ValueError(
+            f"{name} has the type {array.dtype}: give real numbers of about 1, such as {name} / 255 for pixels"
+        )
+    array = _numbers(name, X)
+    if array.ndim < 2 or array.size == 0 or shape not in (None, array.shape[1:]):
+        wanted = "*shape" if shape is None else ", ".join(map(str, shape))
+        raise ValueError(f"{name} has shape {array.shape}: give (n_samples, {wanted}), with at least one row")
+    return array
+
+
 def labels(name: str, y: ArrayLike, n_samples: int) -> np.ndarray:
     """Targets as a finite float64 array `(n_samples,)`, one per training point."""
     array = _numbers(name, y)

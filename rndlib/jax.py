@@ -1,7 +1,9 @@
 """A JAX function of the user's own as a network of rndlib: Flax, Equinox, stax, or plain JAX."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import lru_cache, partial
+from math import prod
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -13,12 +15,12 @@ from rndlib.training.backends.jax.precision import in_float64
 
 
 class Function(AnyNetwork):
-    """A network that is a function of its parameters, for `kernels.empirical`. The estimators do not train it yet.
+    """A network that is a function of its parameters, for the estimators, `kernels.empirical` and `initial`.
 
-    Its kernels are those of training in the parametrisation of the theorems: each array of weights relative to the
+    It is trained in the parametrisation of the theorems: each array of weights relative to the
     scale of its initial values (`rndlib.any_network`). The head is the last layer, whose arrays alone depend on the
     number of outputs.
-    Everything is computed in float64.
+    Everything but the solver's steps is computed in float64.
 
     Parameters
     ----------
@@ -34,14 +36,18 @@ class Function(AnyNetwork):
     Examples
     --------
     >>> import jax
+    >>> import numpy as np
+    >>> from rndlib import RND
     >>> from rndlib.jax import Function
     >>> def init(key, outputs):
     ...     first, last = jax.random.split(key)
     ...     return [jax.random.normal(first, (3, 64)) / 3**0.5, jax.random.normal(last, (64, outputs)) / 8]
     >>> net = Function(init, lambda params, x: jax.nn.silu(x @ params[0]) @ params[1])
-    >>> {name: tensor.outputs_axis for name, tensor in net.tensors(1).items()}
-    {'[0]': None, '[1]': 1}
+    >>> RND(net, heads=4, bodies=2).fit(np.eye(3)).errors(np.ones((1, 3))).shape
+    (8, 1)
     """
+
+    library: ClassVar[str] = "jax"
 
     def __init__(
         self,
@@ -53,40 +59,62 @@ class Function(AnyNetwork):
         super().__init__(scales)
         self.init = init
         self.apply = apply
-        self._values = jax.jit(self._of_all)
-        self._derivatives = jax.jit(jax.vmap(jax.grad(self._of_first), (None, 0)))
+
+    def __reduce__(self) -> Any:
+        return partial(Function, self.init, self.apply, scales=self.scales), ()
 
     @in_float64
     def initial(self, outputs: int, seed: int) -> Weights:
-        leaves, _ = self._leaves(outputs, seed)
+        leaves, _ = _leaves(self.init, outputs, seed)
         return {name: np.asarray(leaf, np.float64) for name, leaf in leaves if _trained(leaf)}
 
     @in_float64
     def functions(self, weights: Weights, X: Points) -> Float[np.ndarray, "n outputs"]:
-        return np.asarray(self._values(weights, X), np.float64)
+        return np.asarray(_values(self, weights, X), np.float64)
 
     @in_float64
     def jacobian(self, weights: Weights, X: Points) -> Weights:
-        return {name: np.asarray(value) for name, value in self._derivatives(weights, X).items()}
+        return {name: np.asarray(value) for name, value in _derivatives(self, weights, X).items()}
 
-    def _of_all(self, weights: Any, X: Any) -> Any:
-        values = self.apply(self._params(weights), X)
+    @in_float64
+    def activations(self, x: Float[np.ndarray, "1 *shape"]) -> int:
+        steps = jax.make_jaxpr(self.of_weights)(self.initial(1, 0), x).eqns
+        return max(prod(out.aval.shape) for step in steps for out in step.outvars)
+
+    def of_omega(self, omega: Any, X: Any) -> Any:
+        """The outputs at X, a function of the parameters that are trained, in their precision."""
+        return self.of_weights(self.weights(omega, jnp.moveaxis), X).astype(omega[-1][0].dtype)
+
+    def of_weights(self, weights: Any, X: Any) -> Any:
+        """The outputs at X, a function of all weights by name."""
+        leaves, tree = _structure(self.init)
+        values = self.apply(jax.tree.unflatten(tree, [weights.get(name, leaf) for name, leaf in leaves]), X)
         if not hasattr(values, "shape"):
             raise ValueError(f"apply returns {type(values).__name__}: return one array (N, outputs)")
         return values
 
-    def _of_first(self, weights: Any, x: Any) -> Any:
-        return self._of_all(weights, x[None])[0, 0]
 
-    def _params(self, weights: Any) -> Any:
-        """The pytree of the user's own that holds these weights."""
-        leaves, tree = self._leaves(1, 0)
-        return jax.tree.unflatten(tree, [weights.get(name, leaf) for name, leaf in leaves])
+@partial(jax.jit, static_argnums=0)
+def _values(net: Function, weights: Any, X: Any) -> Any:
+    return net.of_weights(weights, X)
 
-    def _leaves(self, outputs: int, seed: int) -> tuple[list[tuple[str, Any]], Any]:
-        """The leaves of new parameters by their paths, and the tree."""
-        leaves, tree = jax.tree_util.tree_flatten_with_path(self.init(jax.random.key(seed), outputs))
-        return [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves], tree
+
+@partial(jax.jit, static_argnums=0)
+def _derivatives(net: Function, weights: Any, X: Any) -> Any:
+    return jax.vmap(jax.grad(lambda weights, x: net.of_weights(weights, x[None])[0, 0]), (None, 0))(weights, X)
+
+
+@lru_cache(maxsize=8)
+def _structure(init: Callable[[Any, int], Any]) -> tuple[list[tuple[str, Any]], Any]:
+    """Leaves and tree of new parameters, for the leaves that are not weights."""
+    return _leaves(init, 1, 0)
+
+
+def _leaves(init: Callable[[Any, int], Any], outputs: int, seed: int) -> tuple[list[tuple[str, Any]], Any]:
+    """The leaves of new parameters by their paths, and the tree. They are drawn at once even while JAX traces."""
+    with jax.ensure_compile_time_eval():
+        leaves, tree = jax.tree_util.tree_flatten_with_path(init(jax.random.key(seed), outputs))
+    return [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves], tree
 
 
 def _trained(leaf: Any) -> bool:

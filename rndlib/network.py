@@ -65,6 +65,15 @@ class MLP:
         sizes = [self.in_dim, *[self.width] * (self.depth - 1), heads]
         return [(fan_out, fan_in) for fan_in, fan_out in pairwise(sizes)]
 
+    def parameters(self, heads: int) -> int:
+        """Number of weights and biases, for an output of `heads`.
+
+        >>> from rndlib import MLP
+        >>> MLP(in_dim=3, width=64).parameters(heads=8)
+        776
+        """
+        return sum(fan_out * (fan_in + 1) for fan_out, fan_in in self.layer_shapes(heads))
+
     @property
     def hidden_parameters(self) -> int:
         """Number of weights and biases below the last layer.
@@ -73,4 +82,4 @@ class MLP:
         >>> MLP(in_dim=3, width=64).hidden_parameters
         256
         """
-        return sum(fan_out * (fan_in + 1) for fan_out, fan_in in self.layer_shapes(1)[:-1])
+        return self.parameters(1) - self.layer_shapes(1)[-1][1] - 1

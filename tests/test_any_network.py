@@ -226,7 +226,7 @@ def test_functions_that_cannot_work_are_refused(message):
     [
         ({"X": np.full((2, 3), np.nan)}, "X has a NaN or infinity"),
         ({"X": np.ones((2, 3), np.uint8)}, "X has the type uint8: give real numbers"),
-        ({"X": X, "X_test": np.ones((2, 4))}, "X_test has points of shape"),
+        ({"X": X, "X_test": np.ones((2, 4))}, "X_test has shape"),
         ({"X": X, "memory": 8}, "memory = 8: give at least"),
         ({"X": X, "draws": 0}, "draws = 0"),
         ({"X": X, "net": MLP(3)}, "net = MLP.*kernels.kernel"),

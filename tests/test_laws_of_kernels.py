@@ -57,7 +57,7 @@ def test_points_have_any_shape_and_the_given_kernels_are_left_alone():
         ("silu", X_TEST, "net = 'silu': give an rndlib.MLP, or a function"),
         (lambda a, b: np.eye(6), X_TEST, "returns ndarray: return an object that has nngp and ntk"),
         (lambda a, b: kernels.kernel(NET, a[:-1], b), X_TEST, r"net\(X1, X2\).nngp has shape"),
-        (partial(kernels.kernel, NET), X_TEST[:, :2], "X_test has points of shape"),
+        (partial(kernels.kernel, NET), X_TEST[:, :2], "X_test has shape"),
         (partial(kernels.kernel, NET), np.ones((2, 3), int), "X_test has the type int64"),
     ],
 )

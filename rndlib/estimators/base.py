@@ -12,16 +12,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rndlib import checks
+from rndlib.any_network import AnyNetwork
 from rndlib.network import MLP
 from rndlib.training import backends
 from rndlib.training.problem import Targets, Task, Trained
+from rndlib.training.protocols import Backend
 from rndlib.training.solvers import GradientFlow, Report, Solver
 from rndlib.training.weights import Params, Role, draw_directions
 
 Functions = Float[np.ndarray, "outputs t"]
 Variances = Float[np.ndarray, " t"]
 GroupVariances = Float[np.ndarray, "groups t"]
-Network = MLP | Callable[[int], MLP] | None
+Network = MLP | AnyNetwork | Callable[[int], MLP] | None
 Prediction = Variances | tuple[Variances, Variances]
 Model = TypeVar("Model", bound="Estimator")
 
@@ -40,7 +42,7 @@ class Estimator(BaseEstimator):
     net: Network = None
     _: KW_ONLY
     seed: int = 0
-    backend: str = "jax"
+    backend: str | None = None
     solver: Solver | None = None
     dtype: str = "float64"
 
@@ -52,9 +54,10 @@ class Estimator(BaseEstimator):
 
     def _check(self) -> None:
         """Check the values of all parameters."""
-        if self.net is not None and not isinstance(self.net, MLP) and not callable(self.net):
+        if self.net is not None and not isinstance(self.net, MLP | AnyNetwork) and not callable(self.net):
             raise ValueError(
-                f"net = {self.net!r}: give an rndlib.MLP, a function of the number of columns that makes one, or None"
+                f"net = {self.net!r}: give an rndlib.MLP, a function of the number of columns that makes one, an "
+                "rndlib.torch.Module, an rndlib.jax.Function, or None"
             )
         if self.solver is not None and not isinstance(self.solver, Solver):
             raise ValueError(
@@ -62,7 +65,8 @@ class Estimator(BaseEstimator):
                 "StochasticGradient(...)"
             )
         checks.whole("seed", self.seed, at_least=0)
-        checks.choice("backend", self.backend, backends.BACKENDS)
+        if self.backend is not None:
+            checks.choice("backend", self.backend, backends.BACKENDS)
         checks.choice("dtype", self.dtype, ("float32", "float64"))
         checks.non_negative("noise_std", self.noise_std)
 
@@ -147,7 +151,7 @@ class Estimator(BaseEstimator):
         (1, 4, 4, 2, 2)
         """
         fitted, points = self._fitted, self._points(X)
-        backend = backends.load(fitted.backend)
+        backend = fitted._loaded
         return fitted._trained.per_body(lambda _, params: np.add(*backend.tangent_kernels(fitted.net_, params, points)))
 
     @property
@@ -156,18 +160,32 @@ class Estimator(BaseEstimator):
         check_is_fitted(self)
         return self._as_fitted
 
+    @property
+    def _loaded(self) -> Backend:
+        return backends.of(self.net_, self.backend)
+
     def _points(self, X: Any) -> Any:
-        """Points with the columns of the training points, as float64."""
+        """Points of the shape of the training points, as float64."""
+        if isinstance(self.net_, AnyNetwork):
+            return checks.points_of_any_shape("X", X, self._shape)
         return validate_data(self, X, reset=False, dtype=np.float64, order="C")
 
     def _begin(self, X: Any, y: Any = None) -> tuple[Any, Any]:
         """Check all inputs. Forgets the previous fit, so that a failed fit leaves the estimator unfitted."""
         self._as_fitted = None
         self._check()
+        points: Any
         # X in row order: data frames are stored by columns, and the memory order changes rounding.
         options: dict[str, Any] = {"y": y, "dtype": np.float64, "order": "C"}
+        if isinstance(self.net, AnyNetwork):
+            backends.of(self.net, self.backend)
+            points = checks.points_of_any_shape("X", X)
+            y = None if y is None else checks.labels("y", y, len(points))
+            self.net.examine(points)
+            self.net_, self._shape = self.net, points.shape[1:]
+            return points, y
         if y is None:
-            points: Any = validate_data(self, X, **options)
+            points = validate_data(self, X, **options)
         else:
             points, y = validate_data(self, X, y_numeric=True, **options)
             y = np.asarray(y, np.float64)
@@ -186,7 +204,7 @@ class Estimator(BaseEstimator):
             if self.net.in_dim != columns:
                 raise ValueError(f"X has {columns} columns: give the {self.net.in_dim} of net = {self.net}")
             return self.net
-        made = MLP(columns) if self.net is None else self.net(columns)
+        made: Any = self.net(columns) if callable(self.net) else MLP(columns)
         if not isinstance(made, MLP) or made.in_dim != columns:
             raise ValueError(f"net({columns}) = {made!r}: give a function whose result is an MLP of in_dim {columns}")
         return made
@@ -195,16 +213,16 @@ class Estimator(BaseEstimator):
         solver = GradientFlow() if self.solver is None else self.solver
         noise_std = float(self.noise_std)
         task = Task(self.net_, int(heads), int(bodies), role, int(self.seed), X, targets, noise_std, **options)
-        return solver.train(task, backends.load(self.backend))
+        return solver.train(task, self._loaded)
 
     def _functions(self, params: Params, X: np.ndarray, dtype: str) -> Float[np.ndarray, "bodies heads t"]:
-        return backends.load(self.backend).functions(self.net_, params, X, dtype)
+        return self._loaded.functions(self.net_, params, X, dtype)
 
     def _tangents(
         self, bodies: list[int], start: Params, X: np.ndarray, dtype: str, by_head: bool
     ) -> Float[np.ndarray, "bodies heads t"]:
         """g~, the function of Proposition 4.1, of each body's initial parameters."""
-        backend, net = backends.load(self.backend), self.net_
+        backend, net = self._loaded, self.net_
         if not by_head:
             return backend.tangents(net, start, draw_directions(net, self.seed, bodies, None), X, dtype)
         heads = start[-1][0].shape[1]
@@ -212,9 +230,9 @@ class Estimator(BaseEstimator):
         parts = []
         for first in range(0, heads, size):
             group = range(first, min(first + size, heads))
-            w, b = (array[:, group.start : group.stop] for array in start[-1])
+            head = tuple(array[:, group.start : group.stop] for array in start[-1])
             directions = draw_directions(net, self.seed, bodies, group)
-            parts.append(backend.tangents(net, [*start[:-1], (w, b)], directions, X, dtype))
+            parts.append(backend.tangents(net, [*start[:-1], head], directions, X, dtype))
         return np.concatenate(parts, axis=1)
 
 

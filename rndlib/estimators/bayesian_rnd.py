@@ -15,6 +15,7 @@ from rndlib import checks
 from rndlib.cores import blockwise
 from rndlib.estimators.base import Functions, Prediction, Variances
 from rndlib.estimators.rnd import Distillation
+from rndlib.network import MLP
 from rndlib.theory.crowding import points_that_count, warn_if_narrow
 from rndlib.training.problem import block_size
 from rndlib.training.weights import Params, Role, draw
@@ -154,7 +155,7 @@ class BayesianRND(RegressorMixin, Distillation):
 
     def _points_that_count(self, X: np.ndarray) -> float:
         # A solver that needs no kernel may be used with more points than a kernel matrix has room for.
-        if self.heads == 1 or (self.solver is not None and not self.solver.needs_kernel):
+        if self.heads == 1 or not isinstance(self.net_, MLP) or (self.solver and not self.solver.needs_kernel):
             return len(X)
         return points_that_count(self.net_, X, float(self.noise_std))
 

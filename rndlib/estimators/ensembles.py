@@ -95,10 +95,12 @@ class DeepEnsemble(_Ensemble):
     Parameters
     ----------
     net: An `MLP`, or a function that makes one from the number of columns, such as `partial(MLP, width=64)`. None is
-        `MLP` with its defaults (width 512, depth 2, silu).
+        `MLP` with its defaults (width 512, depth 2, silu). Or a network of your own, an `rndlib.torch.Module` or an
+        `rndlib.jax.Function`; X is then of shape (n_samples, *shape), as the network takes it.
     members: Number of networks, >= 1.
     seed: >= 0; the same seed gives the same initial weights on every backend.
-    backend: "jax", "torch", or "torch:cuda" for PyTorch on a GPU.
+    backend: "jax", "torch", or "torch:cuda" for PyTorch on a GPU. None is the library of a network of your own, and
+        "jax" for an `MLP`.
     solver: `GradientFlow` (the default, to convergence), `GradientDescent`, or `StochasticGradient` for more than a few
         thousand points.
     dtype: "float64" or "float32", the precision in which trained functions are evaluated. float32 changes them by a few

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from rndlib import checks
 from rndlib.estimators import BayesianRND
 from rndlib.network import MLP
-from rndlib.training import backends
 from rndlib.training.solvers import Solver
 from rndlib.training.weights import Params, Role, draw, draw_offsets
 
@@ -41,7 +40,7 @@ class MisbuiltTarget(BayesianRND):
     def _target(self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str) -> np.ndarray:
         net = self.net_
         theta, psi = (draw(net, self.heads, self.seed, role, bodies) for role in (self.at, self.along))
-        target = backends.load(self.backend).tangents(net, theta, psi[:-1], X, dtype)
+        target = self._loaded.tangents(net, theta, psi[:-1], X, dtype)
         # The network is linear in its last layer: its derivative along that layer's part of psi is its value there.
         return target + self._functions([*theta[:-1], psi[-1]], X, dtype) if self.keep_last else target
 

@@ -42,7 +42,7 @@ class Task:
 
     def parameters(self, heads: int, networks: int = 1) -> int:
         """Weights and biases of `networks` networks of `heads` outputs."""
-        return networks * sum(fan_out * (fan_in + 1) for fan_out, fan_in in self.net.layer_shapes(heads))
+        return networks * self.net.parameters(heads)
 
 
 @dataclass(frozen=True)

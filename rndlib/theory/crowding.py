@@ -17,6 +17,7 @@ import warnings
 import numpy as np
 from jaxtyping import Float
 
+from rndlib.any_network import Network
 from rndlib.network import MLP
 from rndlib.theory import kernels
 
@@ -43,7 +44,7 @@ class HeadsWarning(UserWarning):
     """  # noqa: E501 - a message is one line
 
 
-def warn_if_narrow(net: MLP, heads: int, n_samples: float, method: str) -> None:
+def warn_if_narrow(net: Network, heads: int, n_samples: float, method: str) -> None:
     """Warn if `heads` heads on one body of `net` are predicted to be too far from the infinite-width law.
 
     Too far is a tenth of Bayesian RND's variance (`predicted_ratio`), or half of standard RND's variance over seeds.
@@ -55,7 +56,7 @@ def warn_if_narrow(net: MLP, heads: int, n_samples: float, method: str) -> None:
     >>> from rndlib.theory import crowding
     >>> crowding.warn_if_narrow(MLP(3, width=512), heads=64, n_samples=10, method="standard")  # wide enough: no warning
     """
-    if net.depth == 1 or heads == 1:  # no hidden parameters, or no other head to share them with
+    if not net.hidden_parameters or heads == 1:  # no hidden parameters, or no other head to share them with
         return
     if method == "standard":
         excess = CROWDING * heads / net.width

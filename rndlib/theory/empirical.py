@@ -24,10 +24,8 @@ def parts(
         raise ValueError(
             f"net = {net!r}: give a rndlib.torch.Module or a rndlib.jax.Function; an MLP has kernels.kernel"
         )
-    X = points("X", X)
-    other = X if X_test is None else points("X_test", X_test)
-    if other.shape[1:] != X.shape[1:]:
-        raise ValueError(f"X_test has points of shape {other.shape[1:]}: give that of X, {X.shape[1:]}")
+    X = checks.points_of_any_shape("X", X)
+    other = X if X_test is None else checks.points_of_any_shape("X_test", X_test, X.shape[1:])
     net.examine(X)
     tensors = net.tensors(1)
     size = 8 * sum(array.size for array in net.initial(1, 0).values())
@@ -48,22 +46,6 @@ def parts(
                 head[j, i] += in_head.T / count
                 body[j, i] += in_body.T / count
     return head, body
-
-
-def points(name: str, X: ArrayLike) -> Points:
-    """Points (N, *shape) as finite numbers in float64, N >= 1.
-
-    Raises
-    ------
-    ValueError
-        They are not; or they are integers, which a network of real weights reads as numbers of their own size.
-    """
-    array = np.asarray(X)
-    if array.dtype.kind in "iub":
-        raise ValueError(
-            f"{name} has the type {array.dtype}: give real numbers of about 1, such as {name} / 255 for pixels"
-        )
-    return checks.array(name, X, *[None] * max(2, array.ndim))
 
 
 def _blocks(

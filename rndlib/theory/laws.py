@@ -24,7 +24,6 @@ from rndlib import checks
 from rndlib.network import MLP
 from rndlib.theory import kernels
 from rndlib.theory.dynamics import gain
-from rndlib.theory.empirical import points as any_points
 
 # A variance is a difference of kernels, so its rounding error can make it negative. Negative values down to this
 # multiple of the variance before training are rounding error (relu's near repeated points is the largest).
@@ -240,9 +239,8 @@ def _inputs(
         kernels.variances(net, "X", points)  # `kernel` makes the same check, but with its own names for the two
         kernels.variances(net, "X_test", tests)
     elif callable(net):
-        points, tests = any_points("X", X), any_points("X_test", X_test)
-        if tests.shape[1:] != points.shape[1:]:
-            raise ValueError(f"X_test has points of shape {tests.shape[1:]}: give that of X, {points.shape[1:]}")
+        points = checks.points_of_any_shape("X", X)
+        tests = checks.points_of_any_shape("X_test", X_test, points.shape[1:])
     else:
         raise ValueError(f"net = {net!r}: give an rndlib.MLP, or a function net(X1, X2) that returns nngp and ntk")
     labels = np.zeros(len(points)) if y is None else checks.labels("y", y, len(points))

@@ -1,27 +1,32 @@
 """A PyTorch module of the user's own as a network of rndlib."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from threading import Lock, local
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.parameter import is_lazy
 
 from rndlib.any_network import AnyNetwork, Points, Weights
 
+_DRAWING = Lock()  # PyTorch's generator is one for all threads.
+
 
 class Module(AnyNetwork):
-    """A network that `build` makes, for `kernels.empirical`. The estimators do not train it yet.
+    """A network that `build` makes, for the estimators, `kernels.empirical` and `initial`.
 
-    Its kernels are those of training in the parametrisation of the theorems: each tensor of weights relative to the
+    It is trained in the parametrisation of the theorems: each tensor of weights relative to the
     scale of its initial values (`rndlib.any_network`). The head is the last layer, whose tensors alone depend on the
     number of outputs.
-    Everything is computed in float64, on the CPU.
+    Everything but the solver's steps is computed in float64.
 
     Parameters
     ----------
@@ -36,17 +41,24 @@ class Module(AnyNetwork):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from torch import nn
+    >>> from rndlib import RND
     >>> from rndlib.torch import Module
     >>> net = Module(lambda outputs: nn.Sequential(nn.Linear(3, 64), nn.SiLU(), nn.Linear(64, outputs)))
-    >>> [name for name, tensor in net.tensors(1).items() if tensor.outputs_axis is not None]
-    ['2.weight', '2.bias']
+    >>> RND(net, heads=4, bodies=2).fit(np.eye(3)).errors(np.ones((1, 3))).shape
+    (8, 1)
     """
+
+    library: ClassVar[str] = "torch"
 
     def __init__(self, build: Callable[[int], nn.Module], *, scales: float | Mapping[str, float] | None = None):
         super().__init__(scales)
         self.build = build
-        self._templates: dict[int, tuple[nn.Module, dict[str, Tensor]]] = {}
+        self._templates = local()  # `functional_call` changes a module while it runs, so every thread has its own
+
+    def __reduce__(self) -> Any:
+        return partial(Module, self.build, scales=self.scales), ()
 
     def initial(self, outputs: int, seed: int) -> Weights:
         module = self._built(outputs, seed)
@@ -54,34 +66,52 @@ class Module(AnyNetwork):
 
     @torch.no_grad()
     def functions(self, weights: Weights, X: Points) -> Float[np.ndarray, "n outputs"]:
-        module, buffers = self._template(weights)
-        values = functional_call(
-            module, ({name: torch.from_numpy(a) for name, a in weights.items()}, buffers), (torch.from_numpy(X),)
-        )
+        values = self._of_weights({name: torch.from_numpy(a) for name, a in weights.items()}, torch.from_numpy(X))
         if not isinstance(values, Tensor):
             raise ValueError(f"the module returns {type(values).__name__}: return one tensor (N, outputs)")
         return values.double().numpy()
 
     def jacobian(self, weights: Weights, X: Points) -> Weights:
-        module, buffers = self._template(weights)
+        def first(weights: dict[str, Tensor], x: Tensor) -> Tensor:
+            return self._of_weights(weights, x[None])[0, 0]
 
-        def first(params: dict[str, Tensor], x: Tensor) -> Tensor:
-            return functional_call(module, (params, buffers), (x[None],))[0, 0]
-
-        params = {name: torch.from_numpy(a) for name, a in weights.items()}
-        derivatives = vmap(grad(first), (None, 0))(params, torch.from_numpy(X))
+        tensors, points = {name: torch.from_numpy(a) for name, a in weights.items()}, torch.from_numpy(X)
+        self._template(tensors, points)  # `vmap` allows no random numbers
+        derivatives = vmap(grad(first), (None, 0))(tensors, points)
         return {name: value.detach().numpy() for name, value in derivatives.items()}
 
-    def _template(self, weights: Weights) -> tuple[nn.Module, dict[str, Any]]:
-        """A module of as many outputs as the weights are for, in float64, and its buffers."""
+    @torch.no_grad()
+    def activations(self, x: Float[np.ndarray, "1 *shape"]) -> int:
+        sizes, module = [], self._built(1, 0).double()
+        for layer in module.modules():
+            layer.register_forward_hook(lambda _, __, out: sizes.append(getattr(out, "numel", lambda: 1)()))
+        module(torch.from_numpy(x))
+        return max(sizes)
+
+    def of_omega(self, omega: Any, X: Tensor) -> Tensor:
+        """The outputs at X, a function of the parameters that are trained, on their device and in their precision."""
+        weights = self.weights(omega, torch.movedim)
+        for name, value in weights.items():
+            if isinstance(value, np.ndarray):
+                weights[name] = torch.tensor(value, dtype=X.dtype, device=X.device)
+        return self._of_weights(weights, X)
+
+    def _of_weights(self, weights: dict[str, Tensor], X: Tensor) -> Any:
+        """The outputs at X, a function of all weights by name."""
+        with sdpa_kernel(SDPBackend.MATH):  # the faster ways to attention are not differentiated twice
+            return functional_call(self._template(weights, X), weights, (X,))
+
+    def _template(self, weights: dict[str, Tensor], X: Tensor) -> nn.Module:
+        """A module of as many outputs as the weights are for, of the type and on the device of X."""
         outputs = next(weights[name].shape[axis] for name, axis in self.outputs_axes.items() if axis is not None)
-        if outputs not in self._templates:
-            module = self._built(outputs, 0).double().requires_grad_(False)
-            self._templates[outputs] = module, dict(module.named_buffers())
-        return self._templates[outputs]
+        key = str((outputs, X.dtype, X.device))
+        templates = vars(self._templates)
+        if key not in templates:
+            templates[key] = self._built(outputs, 0).to(X.device, X.dtype).requires_grad_(False)
+        return templates[key]
 
     def _built(self, outputs: int, seed: int) -> nn.Module:
-        with torch.random.fork_rng(devices=[]):
+        with _DRAWING, torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             module = self.build(outputs)
         if not isinstance(module, nn.Module):

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
+from rndlib.any_network import Network
 from rndlib.cores import blockwise
 from rndlib.network import MLP
 from rndlib.training import backends
@@ -21,9 +22,11 @@ Kernels = Float[np.ndarray, "bodies heads heads n n"]
 
 
 def functions(
-    net: MLP, X: ArrayLike, bodies: int, heads: int = 1, seed: int = 0, backend: str = "jax"
+    net: Network, X: ArrayLike, bodies: int, heads: int = 1, seed: int = 0, backend: str | None = None
 ) -> Float[np.ndarray, "bodies heads n"]:
-    """f(X; theta_0) of Eq. 1 for `bodies` networks of `heads` outputs with standard normal parameters.
+    """f(X; theta_0) of Eq. 1 for `bodies` networks of `heads` outputs with initial weights.
+
+    `backend` is that of the estimators.
 
     >>> from rndlib import MLP, initial
     >>> initial.functions(MLP(2, width=64), [[1.0, 0.0], [0.0, 1.0]], bodies=4, heads=3).shape
@@ -37,7 +40,7 @@ def functions(
 
 
 def tangent_kernels(
-    net: MLP, X: ArrayLike, bodies: int, heads: int = 1, seed: int = 0, backend: str = "jax"
+    net: Network, X: ArrayLike, bodies: int, heads: int = 1, seed: int = 0, backend: str | None = None
 ) -> tuple[Kernels, Kernels]:
     """Tangent kernels of networks as in `functions`, in two parts: the last layer, and the layers below.
 
@@ -59,16 +62,16 @@ def tangent_kernels(
 
 def _blockwise(
     values: Callable[[Backend, Params, np.ndarray], np.ndarray],
-    net: MLP,
+    net: Network,
     X: ArrayLike,
     bodies: int,
     heads: int,
     seed: int,
-    backend: str,
+    backend: str | None,
 ) -> np.ndarray:
-    X = checks.points("X", X, net.in_dim)
+    X = checks.points("X", X, net.in_dim) if isinstance(net, MLP) else checks.points_of_any_shape("X", X)
     bodies, heads = checks.whole("bodies", bodies, at_least=1), checks.whole("heads", heads, at_least=1)
-    seed, loaded = checks.whole("seed", seed, at_least=0), backends.load(backend)
+    seed, loaded = checks.whole("seed", seed, at_least=0), backends.of(net, backend)
 
     def one(block: list[int]) -> np.ndarray:
         return values(loaded, draw(net, heads, seed, Role.MEMBER, block), X)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from rndlib.any_network import Network
 from rndlib.cores import parallel
-from rndlib.network import MLP
 from rndlib.training.report import Report
 from rndlib.training.weights import Params, Role, draw, draw_offsets
 
@@ -24,11 +24,10 @@ BLOCK_BYTES = 2**24
 """Size of the parameters, or of one layer's derivatives, of all bodies in one training call."""
 
 
-def block_size(net: MLP, heads: int, n_samples: int) -> int:
+def block_size(net: Network, heads: int, n_samples: int) -> int:
     """Number of bodies to train in one call, within BLOCK_BYTES; the same for every backend."""
     activations = n_samples * heads * net.width
-    parameters = sum(rows * (columns + 1) for rows, columns in net.layer_shapes(heads))
-    return max(1, int(BLOCK_BYTES / 8 / max(activations, parameters)))
+    return max(1, int(BLOCK_BYTES / 8 / max(activations, net.parameters(heads))))
 
 
 class Spectrum(NamedTuple):
@@ -49,9 +48,9 @@ class Problem:
     noise_std^2 to the diagonal of the tangent kernel on the training set.
     """
 
-    net: MLP
+    net: Network
     start: Params
-    X: Float[np.ndarray, "n d"]
+    X: Float[np.ndarray, "n *shape"]
     targets: Float[np.ndarray, "bodies heads n"]
     noise_std: float = 0.0
     offsets: Float[np.ndarray, "bodies n heads"] | None = None
@@ -76,12 +75,12 @@ class Task:
     its body indices and initial weights. With `jitter`, the offsets start at N(0, 1) rather than at zero.
     """
 
-    net: MLP
+    net: Network
     heads: int
     bodies: int
     role: Role
     seed: int
-    X: Float[np.ndarray, "n d"]
+    X: Float[np.ndarray, "n *shape"]
     targets: Targets
     noise_std: float = 0.0
     jitter: bool = True

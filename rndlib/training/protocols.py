@@ -5,11 +5,11 @@ from typing import Protocol, TypeVar, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float
 
-from rndlib.network import MLP
+from rndlib.any_network import Network
 from rndlib.training.problem import Problem, Spectrum, State
 from rndlib.training.weights import Directions, Params
 
-Points = Float[np.ndarray, "n d"]
+Points = Float[np.ndarray, "n *shape"]
 Functions = Float[np.ndarray, "bodies heads n"]
 Residuals = Float[np.ndarray, "bodies n heads"]
 Kernels = Float[np.ndarray, "bodies heads heads n n"]
@@ -75,11 +75,11 @@ class Minibatches(Protocol):
 class Backend(Protocol):
     """The same functions on one array library. Arrays go in and come out as NumPy arrays, bodies first."""
 
-    def functions(self, net: MLP, params: Params, X: Points, dtype: str) -> Functions:
+    def functions(self, net: Network, params: Params, X: Points, dtype: str) -> Functions:
         """f(X; theta) of every body and head (Eq. 1), computed in `dtype`, returned in float64."""
         ...
 
-    def tangents(self, net: MLP, params: Params, directions: Directions, X: Points, dtype: str) -> Functions:
+    def tangents(self, net: Network, params: Params, directions: Directions, X: Points, dtype: str) -> Functions:
         """J_theta f(X) psi with zeros for the last layer's part of psi (Proposition 4.1), in `dtype`.
 
         Directions have one leading entry per body, shared by its heads, or one per body and head, one body after the
@@ -87,14 +87,14 @@ class Backend(Protocol):
         """
         ...
 
-    def tangent_kernels(self, net: MLP, params: Params, X: Points) -> tuple[Kernels, Kernels]:
+    def tangent_kernels(self, net: Network, params: Params, X: Points) -> tuple[Kernels, Kernels]:
         """Empirical tangent kernels of every body, in two parts: the last layer, and the layers below.
 
         Entry [b, i, j, p, q] is `nabla f_i(x_p)' nabla f_j(x_q)` of body b.
         """
         ...
 
-    def kernel_product(self, net: MLP, params: Params, X: Points, v: Residuals) -> Residuals:
+    def kernel_product(self, net: Network, params: Params, X: Points, v: Residuals) -> Residuals:
         """Theta v of every body, with Theta its tangent kernel over points and heads."""
         ...
 

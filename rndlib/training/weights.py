@@ -7,16 +7,21 @@ require of a predictor and its target.
 
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from rndlib.any_network import Network
 from rndlib.network import MLP
 from rndlib.training.trees import mapped
 
-# Fan-in and fan-out differ from layer to layer; jaxtyping does not bind names with an underscore.
-Params = list[tuple[Float[np.ndarray, "bodies _fan_out _fan_in"], Float[np.ndarray, "bodies _fan_out"]]]
-Directions = list[tuple[Float[np.ndarray, "directions _fan_out _fan_in"], Float[np.ndarray, "directions _fan_out"]]]
+# Sizes differ from tensor to tensor; jaxtyping does not bind names with an underscore.
+Params = list[tuple[Float[np.ndarray, "bodies ..."], ...]]
+"""Layers of tensors, bodies first. The last one is the head, in which the outputs come second. An `MLP` has `(w, b)`
+for each layer; a network of the user's own has its tensors below the head one by one (`AnyNetwork.draw`)."""
+Directions = list[tuple[Float[np.ndarray, "directions ..."], ...]]
+"""The layers below the head, of one direction after the other."""
 
 
 class Role(IntEnum):
@@ -36,28 +41,31 @@ def stream(seed: int, role: Role, *index: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(int(role), *index)))
 
 
-def draw(net: MLP, heads: int, seed: int, role: Role, bodies: Sequence[int]) -> Params:
-    """Weights and biases of `bodies`, i.i.d. N(0, 1): one `(w, b)` per layer, bodies first."""
-    return _stacked(net.layer_shapes(heads), [stream(seed, role, body) for body in bodies])
+def draw(net: Network, heads: int, seed: int, role: Role, bodies: Sequence[int]) -> Params:
+    """Initial weights of `bodies`: i.i.d. N(0, 1), or by the law of a network of the user's own over its scales."""
+    if isinstance(net, MLP):
+        return _normal(_shapes(net, heads), [stream(seed, role, body) for body in bodies])
+    seeds = [int(np.random.SeedSequence(seed, spawn_key=(int(role), body)).generate_state(1)[0]) for body in bodies]
+    return mapped(lambda *each: np.stack(each), *(net.draw(heads, own) for own in seeds))
 
 
-def draw_directions(net: MLP, seed: int, bodies: Sequence[int], heads: Sequence[int] | None) -> Directions:
+def draw_directions(net: Network, seed: int, bodies: Sequence[int], heads: Sequence[int] | None) -> Directions:
     """psi of the layers below the last one (Proposition 4.1), i.i.d. N(0, 1).
 
     heads=None draws one direction per body, and a list of heads one per body and head, one body after the other.
     """
     keys = [(body,) for body in bodies] if heads is None else [(b, h) for b in bodies for h in heads]
-    return _stacked(net.layer_shapes(1)[:-1], [stream(seed, Role.DIRECTION, *key) for key in keys])
+    return _normal(_shapes(net, 1)[:-1], [stream(seed, Role.DIRECTION, *key) for key in keys])
 
 
-def paired(params: Params, directions: Directions) -> tuple[Directions, Directions]:
+def paired(params: Params, directions: Directions) -> tuple[Any, Directions]:
     """Networks with one direction each: with a direction per head, every head becomes a network of its own."""
     bodies, heads = params[-1][0].shape[:2]
     if not directions or len(directions[0][0]) == bodies:
         return params, directions
-    *hidden, (w, b) = params
+    *hidden, head = params
     repeated = mapped(lambda a: np.repeat(a, heads, axis=0), hidden)
-    return [*repeated, (w.reshape(bodies * heads, 1, -1), b.reshape(-1, 1))], directions
+    return [*repeated, tuple(a.reshape(bodies * heads, 1, *a.shape[2:]) for a in head)], directions
 
 
 def draw_offsets(
@@ -67,11 +75,17 @@ def draw_offsets(
     return np.stack([stream(seed, Role.OFFSET, body).standard_normal((n_samples, heads)) for body in bodies])
 
 
-def _stacked(shapes: list[tuple[int, int]], streams: list[np.random.Generator]) -> Params:
-    count = len(streams)
-    layers = [(np.empty((count, *shape)), np.empty((count, shape[0]))) for shape in shapes]
+def _shapes(net: Network, heads: int) -> list[list[tuple[int, ...]]]:
+    """The shapes of the tensors of every layer."""
+    if isinstance(net, MLP):
+        return [[(rows, columns), (rows,)] for rows, columns in net.layer_shapes(heads)]
+    return [[a.shape for a in layer] for layer in net.draw(heads, 0)]
+
+
+def _normal(shapes: list[list[tuple[int, ...]]], streams: list[np.random.Generator]) -> Params:
+    layers = [tuple(np.empty((len(streams), *shape)) for shape in layer) for layer in shapes]
     for index, generator in enumerate(streams):
-        for w, b in layers:
-            generator.standard_normal(out=w[index])
-            generator.standard_normal(out=b[index])
+        for layer in layers:
+            for tensor in layer:
+                generator.standard_normal(out=tensor[index])
     return layers

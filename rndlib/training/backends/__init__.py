@@ -4,6 +4,7 @@ from functools import cache
 from importlib import import_module
 
 from rndlib import checks
+from rndlib.any_network import AnyNetwork, Network
 from rndlib.training.protocols import Backend
 
 BACKENDS = ("jax", "torch", "torch:cuda")
@@ -20,6 +21,17 @@ def load(name: str) -> Backend:
     """
     checks.choice("backend", name, BACKENDS)
     return _load(name)
+
+
+def of(net: Network, name: str | None) -> Backend:
+    """The backend of that name for a network; None is the library of a network of the user's own, and JAX for an `MLP`.
+
+    Raises as `load`, and ValueError if the network is written for another library.
+    """
+    library = net.library if isinstance(net, AnyNetwork) else None
+    if library and name and name.partition(":")[0] != library:
+        raise ValueError(f"backend = {name!r}: a {type(net).__name__} is trained on {library!r}: leave backend out")
+    return load(name or library or "jax")
 
 
 @cache

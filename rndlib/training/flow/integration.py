@@ -173,7 +173,7 @@ def _around(X: np.ndarray) -> np.ndarray:
     """
     if len(X) == 1:
         size = np.sqrt(np.mean(X**2))
-        return X + (size or 1.0) * np.eye(X.shape[1])
+        return X + (size or 1.0) * np.eye(X.size).reshape(-1, *X.shape[1:])
     mean = X.mean(0)
     centred, neighbour = X - mean, np.roll(X - mean, 1, axis=0)
     return mean + np.concatenate([-centred, (centred + neighbour) / sqrt(2), (centred - neighbour) / sqrt(2)])

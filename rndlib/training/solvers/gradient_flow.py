@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from rndlib import checks
+from rndlib.any_network import Network
 from rndlib.cores import parallel
 from rndlib.network import MLP
 from rndlib.theory import kernels
@@ -20,6 +21,9 @@ from rndlib.training.protocols import Backend
 from rndlib.training.report import DivergenceError, Report
 from rndlib.training.solvers.solver import Solver, full_batch_blocks
 from rndlib.training.weights import Params
+
+DRAWS = 4
+"""Number of initial networks whose tangent kernels are averaged where the infinite-width kernel is not known."""
 
 PILOTS = 8
 """Number of bodies trained first; their step sizes are reused for the others."""
@@ -74,11 +78,15 @@ class GradientFlow(Solver):
                 return integration.gradient_flow(backend, problem, self.time, self.rtol, spectrum, pilot, True)
         return integration.gradient_flow(backend, problem, self.time, self.rtol, spectrum, pilot)
 
-    def _spectrum(self, net: MLP, X: Float[np.ndarray, "n d"], noise_std: float) -> Spectrum:
-        """The infinite-width kernel on X, noise included; refused if singular, with a warning if nearly so."""
+    def _spectrum(self, net: Network, X: Float[np.ndarray, "n *shape"], noise_std: float) -> Spectrum:
+        """The infinite-width kernel on X, noise included; refused if singular, with a warning if nearly so.
+
+        For a network of the user's own, the mean tangent kernel of a few draws stands in for it.
+        """
         if self.time == inf and noise_std == 0:
             checks.distinct("X", X)
-        values, vectors = np.linalg.eigh(kernels.kernel(net, X).ntk + noise_std**2 * np.eye(len(X)))
+        kernel = kernels.kernel(net, X) if isinstance(net, MLP) else kernels.empirical(net, X, draws=DRAWS)
+        values, vectors = np.linalg.eigh(kernel.ntk + noise_std**2 * np.eye(len(X)))
         if self.time == inf and values[0] <= len(X) * np.finfo(float).eps * values[-1]:
             raise ValueError(
                 f"X: the tangent kernel of its rows is singular in float64 (eigenvalues from {values[0]:.1e} to "
@@ -86,7 +94,7 @@ class GradientFlow(Solver):
                 "give noise_std > 0 where it is offered, a finite training time, or a deeper network"
             )
         advice = conditioning.advice(values, self.time)
-        if advice and net.depth > 1:  # Without a hidden layer there is no curvature: gradient flow is exact.
+        if advice and net.hidden_parameters:  # Without a hidden layer there is no curvature: gradient flow is exact.
             warnings.warn(
                 f"X with noise_std = {noise_std:g}: {advice}; training takes long and may miss rtol = {self.rtol:g}",
                 conditioning.ConditionWarning,

@@ -1,6 +1,7 @@
 """The JAX backend: Eq. 1, its tangent, and training, on blocks of bodies. It leaves jax's configuration unchanged."""
 
 from functools import lru_cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -8,9 +9,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from rndlib.any_network import Network
 from rndlib.network import MLP
-from rndlib.training.backends.jax.linearise import LinearMLP, in_numpy, linearised, transposed
-from rndlib.training.backends.jax.linearise import Params as Transposed
+from rndlib.training.backends.jax.linearise import linearised, to_jax, to_numpy
 from rndlib.training.backends.jax.precision import in_float64
 from rndlib.training.backends.jax.programs import WIDE, program
 from rndlib.training.flow.integration import MOST_STEPS
@@ -24,7 +25,7 @@ CHUNK_BYTES = 2**20
 """Size of one hidden layer's activations on a chunk of points: they should stay in a core's cache."""
 
 
-def _pull_backs(tangent: LinearMLP, vs: Array) -> list[Transposed]:
+def _pull_backs(tangent: Any, vs: Array) -> list[Any]:
     each = tangent.pull_back_each(vs)
     return [jax.tree.map(lambda a, k=k: a[k], each) for k in range(len(vs))]
 
@@ -43,24 +44,24 @@ LIBRARY = Library(
 class JaxBackend:
     """`rndlib.training.protocols.Backend` on JAX."""
 
-    def functions(self, net: MLP, params: Params, X: Points, dtype: str) -> Functions:
+    def functions(self, net: Network, params: Params, X: Points, dtype: str) -> Functions:
         return _in_chunks(net, X, dtype, _functions, params)
 
-    def tangents(self, net: MLP, params: Params, directions: Directions, X: Points, dtype: str) -> Functions:
+    def tangents(self, net: Network, params: Params, directions: Directions, X: Points, dtype: str) -> Functions:
         values = _in_chunks(net, X, dtype, _tangents, *paired(params, directions))
         return values.reshape(len(params[0][0]), -1, len(X))
 
     @in_float64
-    def tangent_kernels(self, net: MLP, params: Params, X: Points) -> tuple[Kernels, Kernels]:
+    def tangent_kernels(self, net: Network, params: Params, X: Points) -> tuple[Kernels, Kernels]:
         n, heads = len(X), params[-1][0].shape[1]
-        grams, total = map(np.asarray, _tangent_kernels(net, X, transposed(params)))
+        grams, total = map(np.asarray, _tangent_kernels(net, X, to_jax(net, params)))
         total = total.reshape(-1, n, heads, n, heads).transpose(0, 2, 4, 1, 3)
         last = np.eye(heads)[:, :, None, None] * grams[:, None, None]
         return last, total - last
 
     @in_float64
-    def kernel_product(self, net: MLP, params: Params, X: Points, v: Residuals) -> Residuals:
-        return np.asarray(_kernel_product(net, X, transposed(params), v))
+    def kernel_product(self, net: Network, params: Params, X: Points, v: Residuals) -> Residuals:
+        return np.asarray(_kernel_product(net, X, to_jax(net, params), v))
 
     @in_float64
     def integrate(
@@ -78,16 +79,18 @@ class JaxBackend:
             given = (problem.X, problem.by_points[0], problem.noise_std)
             X, y, noise_std = (np.asarray(a, np.float32 if single else float) for a in given)
         rows, counts = _padded(times.tobytes()), np.where(going, len(times), 0)
-        start = transposed(params), offsets
+        start = to_jax(problem.net, params), offsets
         shift, xi = _integrate(problem.net, start, X, y, noise_std, residual, spectrum, rows, counts)
-        return in_numpy(shift), np.asarray(xi)
+        return to_numpy(problem.net, shift), np.asarray(xi)
 
     @in_float64
     def descend(self, problem: Problem, learning_rate: float, steps: int) -> State:
         y, offsets = problem.by_points
         noise_std, rate, count = map(np.asarray, (problem.noise_std, learning_rate, steps))
-        params, xi = _descend(problem.net, (transposed(problem.start), offsets), problem.X, y, noise_std, rate, count)
-        return in_numpy(params), np.asarray(xi)
+        params, xi = _descend(
+            problem.net, (to_jax(problem.net, problem.start), offsets), problem.X, y, noise_std, rate, count
+        )
+        return to_numpy(problem.net, params), np.asarray(xi)
 
     @in_float64
     def minibatches(self, problem: Problem, optimizer: str, pull: float) -> Minibatches:
@@ -99,13 +102,14 @@ class JaxBackend:
 
 
 @in_float64
-def _in_chunks(net: MLP, X: np.ndarray, dtype: str, function, *trees) -> np.ndarray:
+def _in_chunks(net: Network, X: np.ndarray, dtype: str, function, *trees) -> np.ndarray:
     n = X.shape[0]
-    size = max(1, min(n, CHUNK_BYTES // (np.dtype(dtype).itemsize * net.width)))
+    each = net.width if isinstance(net, MLP) else net.activations(X[:1])
+    size = max(1, min(n, CHUNK_BYTES // (np.dtype(dtype).itemsize * each)))
     count = -(-n // size)
-    padded = np.concatenate([X, np.broadcast_to(X[-1:], (count * size - n, X.shape[1]))]).astype(dtype)
-    chunks = padded.reshape(count, size, -1)
-    values = function(net, chunks, *(transposed(tree, dtype) for tree in trees))
+    padded = np.concatenate([X, np.broadcast_to(X[-1:], (count * size - n, *X.shape[1:]))]).astype(dtype)
+    chunks = padded.reshape(count, size, *X.shape[1:])
+    values = function(net, chunks, *(to_jax(net, tree, dtype) for tree in trees))
     bodies, _, _, heads = values.shape  # between them, chunks and their points
     return np.swapaxes(np.asarray(values, np.float64).reshape(bodies, count * size, heads)[:, :n], 1, 2)
 

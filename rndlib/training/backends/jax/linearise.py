@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import sqrt
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +18,10 @@ from jax import lax, vmap
 from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
+from rndlib.any_network import Network
 from rndlib.network import MLP
 from rndlib.training.backends.jax.activations import value_and_slope
+from rndlib.training.backends.jax.traced import Traced
 
 # Fan-in and fan-out differ from layer to layer; jaxtyping does not bind names with an underscore. Weights are the
 # transposes of Eq. 1's, so that a layer is x w and its units lie side by side in memory.
@@ -34,16 +37,26 @@ _NARROW = 8
 _FEW, _MANY = 32, 64
 
 
-def transposed(
-    params: Sequence[tuple[np.ndarray, np.ndarray]], dtype: str = "float64"
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Parameters or directions of the library, with or without bodies, in the form that the functions below take."""
+def transposed(params: Sequence[Any], dtype: str = "float64") -> list[tuple[np.ndarray, np.ndarray]]:
+    """Parameters or directions of an `MLP`, with or without bodies, in the form that the functions below take."""
     return [(np.asarray(np.swapaxes(w, -1, -2), dtype, order="C"), np.asarray(b, dtype)) for w, b in params]
 
 
-def in_numpy(params: Sequence[tuple[Given, Given]]) -> list[tuple[np.ndarray, np.ndarray]]:
+def in_numpy(params: Sequence[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
     """The inverse of `transposed`."""
     return [(np.swapaxes(np.asarray(w), -1, -2), np.asarray(b)) for w, b in params]
+
+
+def to_jax(net: Network, params: Sequence[Any], dtype: str = "float64") -> list[tuple[np.ndarray, ...]]:
+    """Parameters or directions of any network in the form that `linearised` takes."""
+    if isinstance(net, MLP):
+        return [*transposed(params, dtype)]
+    return [tuple(np.asarray(a, dtype) for a in layer) for layer in params]
+
+
+def to_numpy(net: Network, params: Sequence[Any]) -> list[tuple[np.ndarray, ...]]:
+    """The inverse of `to_jax`."""
+    return [*in_numpy(params)] if isinstance(net, MLP) else [tuple(map(np.asarray, layer)) for layer in params]
 
 
 def scaled(net: MLP, params: Params) -> Params:
@@ -65,8 +78,13 @@ def gram(x: Float[Array, "rows units"]) -> Float[Array, "rows rows"]:
     return lax.platform_dependent(x, cpu=lambda x: lax.map(lambda row: x @ row, x), default=lambda x: x @ x.T)
 
 
-def linearised(net: MLP, params: Params, X: Float[Array, "n d"]) -> tuple[Float[Array, "n heads"], "LinearMLP"]:
+def linearised(
+    net: Any, params: Any, X: Float[Array, "n *shape"]
+) -> tuple[Float[Array, "n heads"], "LinearMLP | Traced"]:
     """f(X; theta) and its tangent there. The compiler drops the parts that are not used."""
+    if not isinstance(net, MLP):
+        traced = Traced(net.of_omega, params, X)
+        return traced.values, traced
     inputs, slopes, weights, grams = [], [], [], []
     x = z = X
     for l, (w, b) in enumerate(scaled(net, params)):

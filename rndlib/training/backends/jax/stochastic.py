@@ -7,7 +7,7 @@ import numpy as np
 import optax
 from jax import lax
 
-from rndlib.training.backends.jax.linearise import in_numpy, linearised, transposed
+from rndlib.training.backends.jax.linearise import linearised, to_jax, to_numpy
 from rndlib.training.backends.jax.precision import in_float64
 from rndlib.training.backends.jax.programs import program
 from rndlib.training.problem import Problem
@@ -20,7 +20,7 @@ OPTIMIZERS = {"adam": optax.scale_by_adam(), "sgd": optax.identity()}
 class OptaxMinibatches:
     def __init__(self, problem: Problem, optimizer: str, pull: float):
         self.problem, self.pull, self.epochs = problem, np.asarray(pull), _EPOCHS[optimizer]
-        self.start = transposed(problem.start)
+        self.start = to_jax(problem.net, problem.start)
         self.state = self.start, jax.vmap(OPTIMIZERS[optimizer].init)(self.start)
 
     @in_float64
@@ -30,7 +30,7 @@ class OptaxMinibatches:
 
     @in_float64
     def params(self) -> Params:
-        return in_numpy(self.state[0])
+        return to_numpy(self.problem.net, self.state[0])
 
 
 def _epoch(optimizer, net, state, start, X, targets, batches, rates, pull):

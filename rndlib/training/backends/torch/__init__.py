@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from rndlib.any_network import Network
 from rndlib.network import MLP
 from rndlib.training.backends.torch.linearise import apply, linearised
 from rndlib.training.backends.torch.stochastic import TorchMinibatches
@@ -55,11 +56,11 @@ class TorchBackend:
         self.device = device
 
     @torch.no_grad()
-    def functions(self, net: MLP, params: Params, X: Points, dtype: str) -> Functions:
+    def functions(self, net: Network, params: Params, X: Points, dtype: str) -> Functions:
         return self._in_chunks(net, X, dtype, lambda x, params: apply(net, params, x), params)
 
     @torch.no_grad()
-    def tangents(self, net: MLP, params: Params, directions: Directions, X: Points, dtype: str) -> Functions:
+    def tangents(self, net: Network, params: Params, directions: Directions, X: Points, dtype: str) -> Functions:
         def tangent(x: Tensor, params: Any, directions: Any) -> Tensor:
             change = [*directions, mapped(torch.zeros_like, params[-1])]
             return linearised(net, params, x)[1].push_forward(change)
@@ -68,7 +69,7 @@ class TorchBackend:
         return values.reshape(len(params[0][0]), -1, len(X))
 
     @torch.no_grad()
-    def tangent_kernels(self, net: MLP, params: Params, X: Points) -> tuple[Kernels, Kernels]:
+    def tangent_kernels(self, net: Network, params: Params, X: Points) -> tuple[Kernels, Kernels]:
         n, heads = len(X), params[-1][0].shape[1]
         _, tangent = linearised(net, *self._tensors((params, X)))
         total = _array(tangent.kernel_matrix()).reshape(-1, n, heads, n, heads).transpose(0, 2, 4, 1, 3)
@@ -76,7 +77,7 @@ class TorchBackend:
         return last, total - last
 
     @torch.no_grad()
-    def kernel_product(self, net: MLP, params: Params, X: Points, v: Residuals) -> Residuals:
+    def kernel_product(self, net: Network, params: Params, X: Points, v: Residuals) -> Residuals:
         start, points, vectors = self._tensors((params, X, v))
         return _array(linearised(net, start, points)[1].kernel_product(vectors[:, None])[:, 0])
 
@@ -139,17 +140,18 @@ class TorchBackend:
         options: Any = {"dtype": getattr(torch, dtype), "device": self.device}
         return mapped(lambda a: torch.tensor(np.ascontiguousarray(a).reshape(np.shape(a)), **options), arrays)
 
-    def _group(self, net: MLP, targets: Float[Tensor, "bodies n heads"]) -> int:
+    def _group(self, net: Network, targets: Float[Tensor, "bodies n heads"]) -> int:
         """Number of bodies that train fastest together; on devices other than the CPU, all."""
+        if not isinstance(net, MLP):
+            return 1
         bodies, n, heads = targets.shape
-        parameters = sum(rows * columns for rows, columns in net.layer_shapes(heads))
-        each = targets.itemsize * max(n * max(net.width, heads), parameters)
+        each = targets.itemsize * max(n * max(net.width, heads), net.parameters(heads))
         return bodies if self.device != "cpu" else max(1, CACHE_BYTES // each)
 
-    def _in_chunks(self, net: MLP, X: np.ndarray, dtype: str, function: Any, *trees: Any) -> np.ndarray:
+    def _in_chunks(self, net: Network, X: np.ndarray, dtype: str, function: Any, *trees: Any) -> np.ndarray:
         """`function` of points and bodies, (bodies, n, heads), for a few points and a few bodies at a time."""
         points, trees = self._tensors((X, trees), dtype)
-        each = np.dtype(dtype).itemsize * net.width
+        each = np.dtype(dtype).itemsize * (net.width if isinstance(net, MLP) else net.activations(X[:1]))
         size = max(1, min(len(X), CACHE_BYTES // each))
 
         def values(*trees: Any) -> Tensor:

@@ -8,6 +8,7 @@ are smaller than the weights.
 from collections.abc import Callable
 from functools import cached_property
 from math import sqrt
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -15,14 +16,17 @@ from torch import Tensor
 
 from rndlib.network import MLP
 from rndlib.training.backends.torch.activations import value, value_and_slope
+from rndlib.training.backends.torch.traced import Traced, TracedBody
 
 # Fan-in and fan-out differ from layer to layer; jaxtyping does not bind names with an underscore.
 Params = list[tuple[Float[Tensor, "*stack _fan_out _fan_in"], Float[Tensor, "*stack _fan_out"]]]
 Bodies = list[tuple[Float[Tensor, "bodies _fan_out _fan_in"], Float[Tensor, "bodies _fan_out"]]]
 
 
-def apply(net: MLP, params: Params, X: Float[Tensor, "n d"]) -> Float[Tensor, "*stack n heads"]:
-    """f(X; theta), Eq. 1, of one network or of a stack of them."""
+def apply(net: Any, params: Any, X: Float[Tensor, "n *shape"]) -> Float[Tensor, "*stack n heads"]:
+    """f(X; theta), Eq. 1, of one network or of a stack of them. A network of the user's own comes in stacks only."""
+    if not isinstance(net, MLP):
+        return torch.stack([net.of_omega(one, X) for one in _unstacked(params)])
     x = X
     for layer, (w, b) in enumerate(params, start=1):
         z = (net.sigma_w / sqrt(w.shape[-1]) * x) @ w.mT + net.sigma_b * b[..., None, :]
@@ -31,9 +35,14 @@ def apply(net: MLP, params: Params, X: Float[Tensor, "n d"]) -> Float[Tensor, "*
 
 
 def linearised(
-    net: MLP, params: Bodies, X: Float[Tensor, "*stack n d"]
-) -> tuple[Float[Tensor, "bodies n heads"], "LinearMLP"]:
-    """f(X; theta) and its tangent there, with the same X for all bodies or one for each."""
+    net: Any, params: Any, X: Float[Tensor, "..."], own: bool = False
+) -> tuple[Float[Tensor, "bodies n heads"], "LinearMLP | Traced"]:
+    """f(X; theta) and its tangent there, with the same X for all bodies or, if `own`, one for each."""
+    if not isinstance(net, MLP):
+        points = X if own else [X] * len(params[-1][0])
+        each = zip(_unstacked(params), points, strict=True)
+        traced = Traced([TracedBody(net.of_omega, one, x) for one, x in each])
+        return traced.values, traced
     inputs, slopes = [], []
     z, x = X, X.expand(len(params[0][0]), *X.shape[-2:])
     for layer, (w, b) in enumerate(params, start=1):
@@ -43,6 +52,11 @@ def linearised(
             x, slope = value_and_slope(net.activation)(z)
             slopes.append(net.sigma_w / sqrt(w.shape[-2]) * slope)
     return z, LinearMLP(net, inputs, slopes, [w for w, _ in params])
+
+
+def _unstacked(params: Any) -> list[Any]:
+    """The parameters of one body after the other."""
+    return [[tuple(a[i] for a in layer) for layer in params] for i in range(len(params[-1][0]))]
 
 
 class LinearMLP:

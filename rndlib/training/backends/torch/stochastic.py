@@ -1,13 +1,14 @@
 """Minibatch training by torch.optim, all bodies of a block at once: each on its own batches."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rndlib.network import MLP
-from rndlib.training.backends.torch.linearise import Bodies, linearised
+from rndlib.any_network import Network
+from rndlib.training.backends.torch.linearise import linearised
 from rndlib.training.trees import mapped
 from rndlib.training.weights import Params
 
@@ -15,7 +16,7 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {"adam": torch.opt
 
 
 class TorchMinibatches:
-    def __init__(self, net: MLP, params: Bodies, X: Tensor, targets: Tensor, optimizer: str, pull: float):
+    def __init__(self, net: Network, params: Any, X: Tensor, targets: Tensor, optimizer: str, pull: float):
         self.net, self.moving, self.X, self.targets, self.pull = net, params, X, targets, pull
         self.start = mapped(Tensor.clone, params)
         self.optimizer = OPTIMIZERS[optimizer]([a for layer in params for a in layer])
@@ -26,7 +27,7 @@ class TorchMinibatches:
         for rows, rate in zip(torch.tensor(batches, device=self.X.device).unbind(1), rates.tolist(), strict=True):
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
-            f, tangent = linearised(self.net, self.moving, self.X[rows])
+            f, tangent = linearised(self.net, self.moving, self.X[rows], own=True)
             slopes = tangent.pull_back((f - self.targets[bodies, rows]) / rows.shape[1])
             mapped(self._set_gradient, self.moving, slopes, self.start)
             self.optimizer.step()

@@ -1,0 +1,120 @@
+"""Networks of the user's own and their tangents at their parameters, by PyTorch's own differentiation.
+
+J v comes from differentiating the product J' v, a linear function of v, once more: that takes one pass through a graph
+that is there already, where forward differentiation would evaluate the network anew.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.func import grad, jacrev, vmap
+
+FORMED = 2**25
+"""Most derivatives, points times heads times parameters, that are held at once to form a kernel."""
+
+
+class TracedBody:
+    """One network, linearised on N points.
+
+    function : `function(params, X)` returns (N, heads); the outputs at a point depend on that point alone.
+    params : layers of tensors, of which the last is the head, with the outputs on the first axis.
+    """
+
+    def __init__(self, function: Callable[[Any, Tensor], Tensor], params: Any, X: Float[Tensor, "n *shape"]):
+        self.function, self.X = function, X
+        self.params = [tuple(a.detach().requires_grad_() for a in layer) for layer in params]
+        with torch.enable_grad():
+            self.graph = function(self.params, X)
+
+    @property
+    def leaves(self) -> list[Tensor]:
+        return [a for layer in self.params for a in layer]
+
+    @cached_property
+    def pulled(self) -> tuple[Tensor, list[Tensor]]:
+        """v = 0, and J' v as a function of it."""
+        v = torch.zeros_like(self.graph, requires_grad=True)
+        with torch.enable_grad():
+            return v, list(torch.autograd.grad(self.graph, self.leaves, v, create_graph=True, materialize_grads=True))
+
+    def in_float32(self) -> "TracedBody":
+        return TracedBody(self.function, [tuple(a.float() for a in layer) for layer in self.params], self.X.float())
+
+    def push_forward(self, change: Any) -> Float[Tensor, "n heads"]:
+        v, pulled = self.pulled
+        moved = [a for layer in change for a in layer]
+        used = [(p, a) for p, a in zip(pulled, moved, strict=True) if p.requires_grad]
+        return torch.autograd.grad([p for p, _ in used], v, [a for _, a in used], retain_graph=True)[0]
+
+    def pull_back(self, v: Float[Tensor, "n heads"]) -> Any:
+        flat = iter(torch.autograd.grad(self.graph, self.leaves, v, retain_graph=True, materialize_grads=True))
+        return [tuple(next(flat) for _ in layer) for layer in self.params]
+
+    def kernel_product(self, v: Float[Tensor, "vectors n heads"]) -> Float[Tensor, "vectors n heads"]:
+        return torch.stack([self.push_forward(self.pull_back(one)) for one in v])
+
+    def kernel_matrix(self) -> Float[Tensor, "n_heads n_heads"]:
+        each = vmap(jacrev(lambda params, x: self.function(params, x[None])[0]), (None, 0))
+        params = [tuple(a.detach() for a in layer) for layer in self.params]
+        return self._gram(lambda X: each(params, X), self.graph.shape[1])
+
+    def last_layer_gram(self) -> Float[Tensor, "n n"]:
+        *body, head = [tuple(a.detach() for a in layer) for layer in self.params]
+        each = vmap(grad(lambda head, x: self.function([*body, head], x[None])[0, 0]), (None, 0))
+        return self._gram(lambda X: [each(head, X)], 1)
+
+    def _gram(self, jacobian: Callable[[Tensor], Any], heads: int) -> Float[Tensor, "n_heads n_heads"]:
+        """J J', with J of as many points at a time as `FORMED` allows: leaves (points, heads, *tensor)."""
+        rows = max(1, FORMED // (heads * sum(a.numel() for a in self.leaves)))
+
+        def flat(X: Tensor) -> list[Tensor]:
+            return [a.reshape(len(X) * heads, -1) for layer in jacobian(X) for a in layer]
+
+        def row(x: Tensor) -> Tensor:
+            left = flat(x)
+            right = (left if other is x else flat(other) for other in blocks)
+            return torch.cat([sum(a @ b.mT for a, b in zip(left, each, strict=True)) for each in right], 1)  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+        blocks = self.X.split(rows)
+        return torch.cat([row(x) for x in blocks])
+
+
+class Traced:
+    """A batch of networks of one description, linearised: the products of `LinearMLP`, one body after the other."""
+
+    def __init__(self, each: list[TracedBody]):
+        self.each = each
+
+    @property
+    def values(self) -> Float[Tensor, "bodies n heads"]:
+        return torch.stack([one.graph.detach() for one in self.each])
+
+    def bodies(self) -> list["Traced"]:
+        """The same of one body after the other, each with a leading axis of one."""
+        return [Traced([one]) for one in self.each]
+
+    def in_float32(self) -> "Traced":
+        return Traced([one.in_float32() for one in self.each])
+
+    def push_forward(self, change: Any) -> Float[Tensor, "bodies n heads"]:
+        parts = ([tuple(a[i] for a in layer) for layer in change] for i in range(len(self.each)))
+        return torch.stack([one.push_forward(part) for one, part in zip(self.each, parts, strict=True)])
+
+    def pull_back(self, v: Float[Tensor, "bodies n heads"]) -> Any:
+        parts = [one.pull_back(own) for one, own in zip(self.each, v, strict=True)]
+        return [tuple(torch.stack(same) for same in zip(*layers, strict=True)) for layers in zip(*parts, strict=True)]
+
+    def kernel_product(self, v: Float[Tensor, "bodies vectors n heads"]) -> Float[Tensor, "bodies vectors n heads"]:
+        """Theta v of several vectors v."""
+        return torch.stack([one.kernel_product(own) for one, own in zip(self.each, v, strict=True)])
+
+    def kernel_matrix(self) -> Float[Tensor, "bodies n_heads n_heads"]:
+        return torch.stack([one.kernel_matrix() for one in self.each])
+
+    def last_layer_gram(self) -> Float[Tensor, "bodies n n"]:
+        """The last layer's part of Theta for one head."""
+        return torch.stack([one.last_layer_gram() for one in self.each])
