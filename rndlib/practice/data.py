@@ -20,9 +20,6 @@ _GAMES = (
 )
 _FRAME = 60  # of a game, a second after it is switched on
 
-Images = Float[np.ndarray, "n side side colours"]
-
-
 @dataclass(frozen=True)
 class Split:
     """Training and test points with their labels, centred and scaled by the training points."""
@@ -90,24 +87,26 @@ def digits(seed: int, n_train: int, n_test: int, held_out: int = 3) -> Shift:
     )
 
 
-def frames(seed: int, n_train: int, n_test: int) -> tuple[Images, Images]:
-    """Colour screens of `n_train` and of `n_test` Atari games, no game twice, reduced to 8 by 8 pixels: (N, 8, 8, 3).
+def games(
+    seed: int, n_train: int, n_test: int
+) -> tuple[Float[np.ndarray, "n_train pixels"], Float[np.ndarray, "n_test pixels"]]:
+    """Screens of Atari games, no game twice, reduced to 8 by 8 grey pixels: for training, and for testing.
 
     The games are drawn at random from the 57 of the usual benchmark, which ale-py ships. All screens are centred by the
     mean training screen, and scaled so that the training screens have a mean square of 1.
     """
-    games = _GAMES.split()
-    if n_train + n_test > len(games):
-        raise ValueError(f"n_train + n_test = {n_train + n_test}: there are {len(games)} games; give a smaller one")
-    chosen = np.random.default_rng(seed).permutation(games)[: n_train + n_test]
-    screens = np.stack([_reduced(_screen(str(game))) for game in chosen])
+    names = _GAMES.split()
+    if n_train + n_test > len(names):
+        raise ValueError(f"n_train + n_test = {n_train + n_test}: there are {len(names)} games; give a smaller one")
+    chosen = np.random.default_rng(seed).permutation(names)[: n_train + n_test]
+    screens = np.stack([_reduced(_screen(str(name))) for name in chosen])
     centre = screens[:n_train].mean(axis=0)
-    screens -= centre
-    screens /= np.sqrt(np.mean(screens[:n_train] ** 2))
+    scale = np.sqrt(np.mean((screens[:n_train] - centre) ** 2))
+    screens = (screens - centre) / scale
     return screens[:n_train], screens[n_train:]
 
 
-def _screen(game: str) -> UInt8[np.ndarray, "height width 3"]:
+def _screen(game: str) -> UInt8[np.ndarray, "height width"]:
     """What a game shows when nobody plays it."""
     from ale_py import ALEInterface, LoggerMode, roms
 
@@ -117,13 +116,13 @@ def _screen(game: str) -> UInt8[np.ndarray, "height width 3"]:
     console.loadROM(roms.get_rom_path(game))
     for _ in range(_FRAME):
         console.act(0)
-    return console.getScreenRGB()
+    return console.getScreenGrayscale()
 
 
-def _reduced(screen: UInt8[np.ndarray, "height width 3"]) -> Float[np.ndarray, "side side 3"]:
+def _reduced(screen: UInt8[np.ndarray, "height width"]) -> Float[np.ndarray, " pixels"]:
     """Means over rectangles of nearly equal size."""
-    rows = (band.mean(axis=0) for band in np.array_split(screen, _SIDE))
-    return np.stack([[part.mean(axis=0) for part in np.array_split(row, _SIDE)] for row in rows])
+    bands = np.array_split(screen, _SIDE)
+    return np.array([part.mean() for band in bands for part in np.array_split(band, _SIDE, axis=1)])
 
 
 def _patches(count: int, rng: np.random.Generator) -> Float[np.ndarray, "count pixels"]:
