@@ -1,8 +1,9 @@
-"""Networks of the user's own in the estimators: the numbers of an `MLP` written by hand, other architectures, refusals."""
+"""Networks of the user's own in the estimators: an `MLP` written by hand, other architectures, what is refused."""
 
 import pickle
 from functools import partial
 from math import sqrt
+from typing import Any
 
 import jax
 import jaxtyping
@@ -73,7 +74,7 @@ def by_layers(params, x):
     return 1.5 / sqrt(64) * x @ v.T + 0.1 * c
 
 
-def handwritten(kind: str, monkeypatch) -> Function | Module:
+def handwritten(kind: str, monkeypatch) -> Any:
     """`NET` as a user would write it, with the weights that `NET` has."""
     if kind == "function":
         net = Function(layers, by_layers, scales=1.0)
@@ -215,7 +216,8 @@ def test_the_error_before_training_has_the_covariance_of_the_tangent_kernel(name
 def test_an_estimator_with_a_network_is_cloned_and_pickled():
     for net in (Module(convolutional), Function(patches, by_patches)):
         model = RND(net, heads=2)
-        assert clone(model).net is net
+        copied: Any = clone(model)
+        assert copied.net is net
         again = pickle.loads(pickle.dumps(net))
         found, expected = (n.functions(n.initial(2, 3), IMAGES) for n in (again, net))
         assert np.array_equal(found, expected)
@@ -245,10 +247,10 @@ def fitted(net: Module) -> RND:
 
 
 def zero_head(outputs: int) -> nn.Module:
-    module = nn.Sequential(nn.Flatten(), nn.Linear(36, 4), nn.Tanh(), nn.Linear(4, outputs))
-    nn.init.zeros_(module[-1].weight)
-    nn.init.zeros_(module[-1].bias)
-    return module
+    last = nn.Linear(4, outputs)
+    nn.init.zeros_(last.weight)
+    nn.init.zeros_(last.bias)
+    return nn.Sequential(nn.Flatten(), nn.Linear(36, 4), nn.Tanh(), last)
 
 
 @pytest.mark.usefixtures("as_a_user")
