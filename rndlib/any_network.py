@@ -77,6 +77,7 @@ class AnyNetwork(ABC):
         self.scales = scales
         self._tensors: dict[int, dict[str, Tensor]] = {}
         self._fixed: dict[int, Weights] = {}
+        self._activations: dict[tuple[int, ...], int] = {}
 
     def __deepcopy__(self, memo: Any) -> "AnyNetwork":
         return self  # a description without weights, which scikit-learn copies with an estimator
@@ -93,9 +94,15 @@ class AnyNetwork(ABC):
     def jacobian(self, weights: Weights, X: Points) -> Weights:
         """The derivative of the first output with respect to every tensor: arrays (N, *tensor)."""
 
-    @abstractmethod
     def activations(self, x: Float[np.ndarray, "1 *shape"]) -> int:
         """Size of the largest array between the input x, one point, and the outputs."""
+        if x.shape not in self._activations:
+            self._activations[x.shape] = self._largest(x)
+        return self._activations[x.shape]
+
+    @abstractmethod
+    def _largest(self, x: Float[np.ndarray, "1 *shape"]) -> int:
+        """`activations`, by a trace of the network."""
 
     @cached_property
     def hidden_parameters(self) -> int:

@@ -77,7 +77,7 @@ class Function(AnyNetwork):
         return {name: np.asarray(value) for name, value in _derivatives(self, weights, X).items()}
 
     @in_float64
-    def activations(self, x: Float[np.ndarray, "1 *shape"]) -> int:
+    def _largest(self, x: Float[np.ndarray, "1 *shape"]) -> int:
         steps = jax.make_jaxpr(self.of_weights)(self.initial(1, 0), x).eqns
         return max(prod(out.aval.shape) for step in steps for out in step.outvars)
 

@@ -81,7 +81,7 @@ class Module(AnyNetwork):
         return {name: value.detach().numpy() for name, value in derivatives.items()}
 
     @torch.no_grad()
-    def activations(self, x: Float[np.ndarray, "1 *shape"]) -> int:
+    def _largest(self, x: Float[np.ndarray, "1 *shape"]) -> int:
         sizes, module = [], self._built(1, 0).double()
         for layer in module.modules():
             layer.register_forward_hook(lambda _, __, out: sizes.append(getattr(out, "numel", lambda: 1)()))
