@@ -37,22 +37,24 @@
 # %% tags=["parameters"]
 width: int = 64  # channels of each layer of a trained network
 networks: int = 400  # networks of each kind in A1 to A3
-modules: int = 300  # PyTorch modules in A4
+modules: int = 280  # PyTorch modules in A4
+kernel_modules: int = 40  # of them, those whose tangent kernels are compared, at each of kernel_widths
 draws: int = 64  # modules over which their mean kernel is taken
-n_points: int = 24  # test images
+n_points: int = 16  # test images
 n_joint: int = 8  # of these, how many enter joint laws, an even number
 kernel_widths: list[int] = [32, 256]  # channels at which tangent kernels are compared
 kernel_networks: int = 160  # networks of each width
 n_mixed: int = 3  # test images of each data set between which they are compared
 widths: list[int] = [16, 64]  # channels at which trained networks are compared with the kernel regression
-linear_widths: list[int] = [4, 16, 64]  # channels of the linearised networks
-linear_heads: int = 1024  # heads of each
-n_train: int = 10  # training images, N
+linear_widths: list[int] = [4, 64]  # channels of the linearised networks
+linear_bodies: int = 32  # linearised networks of each width
+linear_heads: int = 32  # heads of each
+n_train: int = 8  # training images, N
 data_seed: int = 0  # seed of the images
 seed: int = 0  # seed of the networks
 sigma_w: float = 1.5  # scale of the weights
 sigma_b: float = 0.1  # scale of the biases
-rtol: float = 0.02  # relative error allowed to each trained function
+rtol: float = 0.05  # relative error allowed to each trained function
 
 # %%
 import warnings
@@ -61,14 +63,13 @@ from math import inf
 
 import jax
 import numpy as np
-from jax import lax
 from jax import numpy as jnp
 from jax.experimental import enable_x64
 from torch import nn
 
 from rndlib import RND, BayesianRND, DeepEnsemble, GradientFlow, figures, initial, kernels, laws
 from rndlib.evidence.ledger import Ledger
-from rndlib.evidence.statistics import joint_law, over_seeds, over_times, rate, relative_error, typical
+from rndlib.evidence.statistics import joint_law, over_seeds, over_times, rate, relative_error, typical, whitened
 from rndlib.jax import Function
 from rndlib.practice import data
 from rndlib.theory.dynamics import gain
@@ -127,11 +128,9 @@ def network(channels):
         return sigma_w / (len(layer) - 1) ** 0.5 * x @ layer[:-1] + sigma_b * layer[-1]
 
     def patches(x):
-        x = jnp.pad(x, [(0, 0), (0, 1), (0, 1), (0, 0)])
-        n, h, w, c = x.shape
-        at = [(i, j) for i in range(3) for j in range(3)]
-        shifted = [lax.slice(x, (0, i, j, 0), (n, h - 2 + i, w - 2 + j, c), (1, 2, 2, 1)) for i, j in at]
-        return jnp.concatenate(shifted, axis=-1)
+        seen = 2 * np.arange(x.shape[1] // 2)[:, None] + np.arange(3)  # rows or columns, by position
+        x = jnp.pad(x, [(0, 0), (0, 1), (0, 1), (0, 0)])[:, seen[:, None, :, None], seen[:, None, :]]
+        return x.reshape(*x.shape[:3], -1)
 
     def apply(params, x):
         for layer in params[:-1]:
@@ -246,9 +245,7 @@ models = {
     (name, n): BayesianRND(network(n), 1, networks, seed=seed, solver=flow).fit(images[name][0])
     for name, n in [*(("digits", n) for n in widths), ("games", width)]
 }
-posteriors = {
-    name: laws.bayesian_rnd_error(infinite, *pair, full_cov=True) for name, pair in images.items()
-}
+posteriors = {name: laws.bayesian_rnd_error(infinite, *pair, full_cov=True) for name, pair in images.items()}
 errors = {(name, n): model.errors(images[name][1]) for (name, n), model in models.items()}
 _ = ledger.record(
     "A3", worst(in_law(errors[name, width], posteriors[name]) for name in images), in_law(rnd, posteriors["digits"])
@@ -307,8 +304,9 @@ def module(channels, scales=None):
     """A convolutional module with PyTorch's default weights."""
 
     def build(outputs):
-        body = nn.Conv2d(1, channels, 3, 2), nn.SiLU(), nn.Conv2d(channels, channels, 3), nn.SiLU(), nn.Flatten()
-        return nn.Sequential(*body, nn.Linear(channels, outputs))
+        convolutions = nn.Conv2d(1, channels, 3, 2, bias=False), nn.Conv2d(channels, channels, 3, bias=False)
+        body = convolutions[0], nn.SiLU(), convolutions[1], nn.SiLU(), nn.Flatten()
+        return nn.Sequential(*body, nn.Linear(channels, outputs, bias=False))
 
     return Module(build, scales=scales)
 
@@ -331,11 +329,46 @@ mean_kernel, of_weights = (
     for scales in (None, 1.0)
 )
 module_kernels = {
-    n: [kernels.empirical(module(n), chosen, draws=1, seed=i + 1).ntk for i in numbers] for n in kernel_widths
+    n: [kernels.empirical(module(n), chosen, draws=1, seed=i + 1).ntk for i in numbers[:kernel_modules]]
+    for n in kernel_widths
 }
 of_mean, of_control = (
     np.stack([relative_error(module_kernels[n], expected[n]) for n in kernel_widths], axis=1)
     for expected in (mean_kernel, of_weights)
 )
 _ = ledger.record("A4-slope", rate(kernel_widths, of_mean, -1 / 2), rate(kernel_widths, of_control, -1 / 2))
+ledger
+
+# %% [markdown]
+# ## A5: linearised, at any width
+#
+# A1 to A4 are limits. `linearised=True` leaves the limit out: it trains the network linearised at its start, whose
+# tangent kernel does not change. Each head has a $\psi$ of its own. Its error is then an exact draw from the posterior of
+# the Gaussian process that has the tangent kernel of this one network, at any width. So the check whitens the errors of
+# each network by the posterior of its own kernel. What comes out should be standard normal up to Monte-Carlo noise, even
+# with four channels. The control whitens with the mean kernel over networks.
+
+
+# %%
+def own_posterior(kernel):
+    """Posterior covariance at the joint test images, of a kernel on these after the training images."""
+    train, cross = kernel[:n_train, :n_train], kernel[:n_train, n_train:]
+    return kernel[n_train:, n_train:] - cross.T @ gain(train, cross, inf, None)
+
+
+def whitened_errors(n):
+    """Errors of linearised modules whitened by their own posteriors, and by that of the mean kernel."""
+    model = BayesianRND(module(n), linear_heads, linear_bodies, linearised=True, seed=seed).fit(grey["X"])
+    errors = model.errors(grey["X_test"]).reshape(linear_bodies, linear_heads, n_joint)
+    both = np.concatenate(list(grey.values()))
+    own = [own_posterior(kernel) for kernel in model.tangent_kernels(both)[:, 0, 0]]
+    mean = own_posterior(kernels.empirical(module(n), both, draws=draws, seed=seed).ntk)
+    return [
+        np.concatenate([whitened(e, zero, cov) for e, cov in zip(errors, covs, strict=True)])
+        for covs in (own, [mean] * linear_bodies)
+    ]
+
+
+linear = {n: [joint_law(white, zero, np.eye(n_joint)) for white in whitened_errors(n)] for n in linear_widths}
+_ = ledger.record("A5", *(worst(found) for found in zip(*linear.values(), strict=True)))
 ledger
