@@ -1,6 +1,6 @@
 # `make reproduce` runs the paper's notebooks, `make test` checks everything. Both set up what they need first.
 # PYTHON=python3.12 chooses the interpreter of the environments, PROFILE=smoke small sizes for a quick look, and JOBS how
-# many notebooks, or parts of the test, run at a time.
+# many notebooks run at a time.
 PROFILE ?= paper
 JOBS ?= 2
 BIN = .venv/bin
@@ -12,7 +12,7 @@ ORDER = $(LONGEST) $(filter-out $(LONGEST),$(NOTEBOOKS))
 # the time of one after the other with two threads each.
 SHARE = env $(shell $(BIN)/python -c "from rndlib import cores; n = max(1, len(cores.usable()) // $(JOBS)); \
   print(*(f'{name}={count}' for name, count in cores.threads(n).items()))")
-SIDE_BY_SIDE = --no-print-directory --jobs $(JOBS) --keep-going
+SIDE_BY_SIDE = --no-print-directory --keep-going --jobs
 
 # Python keeps the modules that it compiles even where it is told not to, as in many images: hundreds of processes here
 # import the same ones, and the set-up has compiled none.
@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Every notebook runs, whatever the one before it said; the exit code is 0 only if all ran and every claim holds.
 reproduce: environment
 	@status=0; \
-	$(MAKE) $(SIDE_BY_SIDE) $(addprefix run-,$(ORDER)) || status=1; \
+	$(MAKE) $(SIDE_BY_SIDE) $(JOBS) $(addprefix run-,$(ORDER)) || status=1; \
 	$(BIN)/rndlib report || status=1; \
 	$(BIN)/rndlib verify || status=1; \
 	exit $$status
@@ -52,11 +52,12 @@ bench: environment
 site: environment
 	$(BIN)/python ci/site_build.py
 
-# Parts of the test, and the notebooks, run side by side, the longest first. What one prints is shown when it has ended,
-# where make can do that.
+# Parts of the test, and the notebooks, run side by side, the longest first, and one more than JOBS: `tools` waits a
+# quarter of its time, for clusters and for processes that it kills. What one prints is shown when it has ended, where
+# make can do that.
 SYNC = $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 test: environments
-	@$(MAKE) $(SIDE_BY_SIDE) $(SYNC) tools units newest notebooks lint
+	@$(MAKE) $(SIDE_BY_SIDE) $(shell expr $(JOBS) + 1) $(SYNC) tools units newest notebooks lint
 
 lint:
 	$(BIN)/ruff check .

@@ -397,6 +397,8 @@ def test_malformed_observations(method, obs, says):
         ({"update_proportion": 1.01}, "update_proportion = 1.01: give a number above 0, and 1 at most"),
         ({"update_proportion": float("nan")}, "update_proportion = nan"),
         ({"learning_rate": 0}, "learning_rate = 0"),
+        ({"dtype": torch.int64}, "dtype = torch.int64: give a floating-point type"),
+        ({"dtype": "float32"}, "dtype = 'float32'"),
         ({"optimizer": torch.optim.Adam([torch.ones(1)])}, "optimizer = Adam .*: give a function from parameters"),
         ({"optimizer": lambda parameters: None}, "optimizer = <function"),
     ],
@@ -445,6 +447,8 @@ def test_modules_that_cannot_serve():
         ModuleBonus(3, linear, linear)
     with pytest.raises(ValueError, match="predictor has no weights that require gradients"):
         ModuleBonus(3, torch.nn.Linear(3, 4).requires_grad_(False), linear)
+    with pytest.raises(ValueError, match=r"weights of torch\.float32 on cpu and torch\.float64 on cpu: move one"):
+        ModuleBonus(3, linear, torch.nn.Linear(3, 4, dtype=torch.float64))
     narrow = ModuleBonus(3, torch.nn.Linear(3, 4), torch.nn.Linear(3, 4), normalise=False)
     narrow.target = torch.nn.Linear(3, 1)  # which would broadcast
     with pytest.raises(ValueError, match=r"return \(5, 4\) and \(5, 1\) for 5 observations"):

@@ -7,7 +7,7 @@ import pytest
 from networks import body, jacobian, relative, runge_kutta, values
 
 from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, GradientFlow
-from rndlib.estimators import base
+from rndlib.training import problem
 from rndlib.training.backends.jax.precision import in_float64
 from rndlib.training.weights import Role, draw, draw_directions, draw_offsets
 
@@ -111,5 +111,5 @@ def test_directions_in_groups_are_the_directions(monkeypatch):
     model = BayesianRND(NET, HEADS, BODIES, directions="independent", seed=SEED, solver=GradientFlow(0.0))
     model.fit(X)
     expected = model.errors(X_TEST)
-    monkeypatch.setattr(base, "DIRECTIONS_BYTES", 1)
+    monkeypatch.setattr(problem, "DIRECTIONS_BYTES", 1)
     np.testing.assert_allclose(model.errors(X_TEST), expected, rtol=0, atol=1e-12 * np.abs(expected).max())

@@ -169,6 +169,19 @@ def test_a_best_candidate_that_all_find_is_drawn_too():
     fig.draw_without_rendering()
 
 
+def test_novelty_shows_both_rooms_and_sorts_their_bonuses():
+    known, other = np.full((8, 6), 10, np.uint8), np.full((8, 6), 20, np.uint8)
+    bonuses = {"control: before": (np.array([3.0, 1.0]), np.array([5.0, 4.0, 6.0])), "after": (np.ones(2), np.ones(3))}
+    above, below = figures.novelty({"game": figures.Rooms((known, other), bonuses)}, "found").axes
+    image = np.asarray(above.images[0].get_array())
+    assert (image[:, :6] == 10).all()
+    assert (image[:, -6:] == 20).all()
+    before, edge = below.lines[:2]
+    assert shown(before).tolist() == [1, 3, 4, 5, 6]
+    assert (before.get_color(), below.lines[2].get_color()) == (GREY, LOOKS[0].colour)
+    assert np.asarray(edge.get_xdata()).tolist() == [1.5, 1.5]
+
+
 def test_walk_goes_straight_from_corner_to_corner():
     assert drawings.STOPS.tolist() == [0, 5, 6]
     np.testing.assert_allclose(drawings.WALK[[0, 5, 10, 20]], [[0, 0], [1.5, 2], [3, 4], [3, 5]])

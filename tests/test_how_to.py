@@ -6,8 +6,10 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from matplotlib import image
 
 from rndlib.evidence import claims, ledger, statistics
 from rndlib.running import arguments, cli, notebooks
@@ -60,6 +62,17 @@ def test_torch():
     (loop,) = blocks("torch", "python")
     exec(loop, scope)
     assert (scope["rewards"] > 0).all()
+
+
+def test_novelty(tmp_path, monkeypatch):
+    """The page's picture is what its code draws, but for the rounding of another processor."""
+    pytest.importorskip("ale_py")
+    pytest.importorskip("minigrid")
+    monkeypatch.chdir(tmp_path)
+    run(blocks("novelty", "pycon"), {})
+    drawn, stored = (image.imread(folder / "novelty.png") for folder in (tmp_path, PAGES))
+    assert drawn.shape == stored.shape
+    assert np.abs(drawn - stored).mean() < 0.01 < np.abs(drawn[::-1] - stored).mean()
 
 
 def test_grid(tmp_path, monkeypatch, capsys):

@@ -11,6 +11,7 @@ from typing import Any
 import jaxtyping
 import numpy as np
 import pytest
+from scipy import stats
 
 from rndlib import MLP
 
@@ -18,7 +19,7 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
 
-from rndlib.torch import NTKMLP, MismatchWarning, ModuleBonus, explain  # noqa: E402
+from rndlib.torch import NTKMLP, MismatchWarning, ModuleBonus, explain, nature_cnn  # noqa: E402
 from rndlib.training.weights import Role  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -49,9 +50,19 @@ def orthogonal(module: nn.Sequential) -> nn.Sequential:
 
 def scaled(c: float, module: nn.Sequential) -> nn.Sequential:
     with torch.no_grad():
-        for p in linear(module, 2).parameters():
+        for p in linear(module, -1).parameters():
             p.mul_(c)
     return module
+
+
+def convolutional(*more: nn.Module, channels: int = 64, heads: int = 4) -> nn.Sequential:
+    """For images of 6 by 6 pixels."""
+    body = nn.Conv2d(1, channels, 3), *more, nn.ReLU(), nn.Flatten()
+    return nn.Sequential(*body, nn.Linear(16 * channels, heads))
+
+
+def tracking() -> nn.Sequential:
+    return convolutional(nn.InstanceNorm2d(64, track_running_stats=True))
 
 
 def linear(module: nn.Sequential, index: int) -> nn.Linear:
@@ -86,8 +97,14 @@ def frozen_below(**options: Any) -> nn.Sequential:
         (network, r"standard parametrisation.*sigma_w = 0\.5\d?, 0\.5\d?\)"),
         (lambda: orthogonal(network()), "1.4 orthogonal"),
         (lambda: network(bias=False), "no biases where the predictor has none"),
-        (lambda: network(nn.LayerNorm(16)), "LayerNorm is beyond the paper's networks"),
-        (lambda: nn.Sequential(nn.Conv2d(1, 8, 3), nn.Flatten(), nn.Linear(72, 4)), "Conv2d is beyond the paper's"),
+        (lambda: convolutional(), r"for Conv2d, the limit is that of many channels or units: .*Gaussian \(Novak"),
+        (lambda: convolutional(nn.GroupNorm(4, 64)), "for Conv2d, GroupNorm, .* at a fixed number of groups"),
+        (lambda: convolutional(nn.LayerNorm([4, 4])), "for Conv2d, LayerNorm, the limit"),
+        (lambda: convolutional(nn.Conv2d(64, 64, 1, groups=64)), "Conv2d is beyond the networks that this library"),
+        (
+            lambda: nature_cnn((1, 36, 36), widen=2)(4),
+            r"in the parametrisation of Eq\. 1 with sigma_w = 1\.41,",
+        ),
         (Branch, "alike in architecture"),
         (frozen_below, "members do not train '0.weight', '0.bias' either"),
         (lambda: network(nn.Dropout(0.0)), "alike in architecture"),
@@ -121,6 +138,9 @@ def assert_says(meaning, words):
         (lambda: network(nn.Dropout(0.1)), lambda: network(nn.Dropout(0.1)), "Dropout adds noise"),
         (lambda: network(nn.BatchNorm1d(16)), lambda: network(nn.BatchNorm1d(16)), "BatchNorm1d .* rest of the batch"),
         (lambda: network().requires_grad_(False), network, "no weights that train"),
+        (lambda: network(nn.Tanh()), lambda: network(nn.Tanh()), "Tanh at the end keeps the outputs from a Gaussian"),
+        (lambda: network(nn.LayerNorm(16)), lambda: network(nn.LayerNorm(16)), "LayerNorm at the end"),
+        (lambda: tracking(), lambda: tracking(), "InstanceNorm2d makes the output depend on the rest of the batch"),
     ],
 )
 def test_others_are_none_and_there_is_no_factor(predictor, target, says):
@@ -144,6 +164,18 @@ def test_an_output_scale_is_one_factor(c):
     assert found.verdict == "scaled ensemble variance"
     assert found.factor == pytest.approx((1 + c**2) / 2, rel=4 * 2 / sqrt(4096))
     assert_says(found, "the target's 2, if it is the output layer, is about c = ")
+
+
+def test_the_output_scale_of_nature_cnn_is_found():
+    build = nature_cnn((1, 36, 36))
+    louder = build(16)
+    with torch.no_grad():
+        for p in louder.layers[-1].parameters():
+            p.mul_(3)
+    found = explain(build(16), louder)
+    assert found.factor == pytest.approx(5, rel=4 * 2 / sqrt(2 * 16 * 512))
+    assert_says(found, "the target's layers.4, if it is the output layer")
+    assert explain(build(16), nature_cnn((1, 36, 36), sigma_b=0.2)(16)).factor is None
 
 
 def test_a_shift_of_the_weights_is_another_law():
@@ -212,30 +244,33 @@ def test_what_is_no_module_or_has_no_weights_yet():
 X, X_TEST = (torch.tensor(np.random.default_rng(seed).normal(size=(n, 3))).float() for seed, n in ((0, 4), (1, 6)))
 # With its layer norm one of these kernels has an eigenvalue of about 150: 2 / 150 would leave the linear regime.
 MEMBERS, WIDTH, STEPS, RATE = 200, 128, 100, 0.005
+IMAGES = tuple(torch.randn(n, 1, 6, 6, generator=torch.Generator().manual_seed(n)) for n in (4, 6))
+Points = tuple[Tensor, Tensor]
+Make = Callable[[], nn.Module]
 
 
-def trained(make: Callable[[], nn.Module], targets: Tensor) -> Tensor:
-    """`MEMBERS` networks after full-batch descent on `targets` (members, n, 1): their functions at X_TEST."""
+def trained(make: Make, targets: Tensor, points: Points, steps: int, rate: float) -> Tensor:
+    """`MEMBERS` networks after full-batch descent on `targets` (members, n, 1): their functions at the test points."""
     params, _ = torch.func.stack_module_state([make() for _ in range(MEMBERS)])
     one, trains = make(), [p for p in params.values() if p.requires_grad]
     apply = torch.func.vmap(lambda p, x: torch.func.functional_call(one, p, x), (0, None))
-    for _ in range(STEPS):
-        loss = (apply(params, X) - targets).square().sum() / 2
+    for _ in range(steps):
+        loss = (apply(params, points[0]) - targets).square().sum() / 2
         for p, slope in zip(trains, torch.autograd.grad(loss, trains), strict=True):
-            p.data.sub_(RATE * slope)
-    return apply(params, X_TEST).detach()[..., 0]
+            p.data.sub_(rate * slope)
+    return apply(params, points[1]).detach()[..., 0]
 
 
-def drawn(make: Callable[[], nn.Module], x: Tensor) -> Tensor:
+def drawn(make: Make, x: Tensor) -> Tensor:
     return torch.stack([make()(x).detach() for _ in range(MEMBERS)])
 
 
-def ratio(predictor: Callable[[], nn.Module], target: Callable[[], nn.Module]) -> float:
+def ratio(predictor: Make, target: Make, points: Points = (X, X_TEST), steps: int = STEPS, rate: float = RATE) -> float:
     """Half the expected squared error over the variance of an ensemble of predictors, mean over points."""
-    joint = drawn(target, torch.cat([X, X_TEST]))
-    errors = trained(predictor, joint[:, : len(X)]) - joint[:, len(X) :, 0]
-    labels = X.sum(1, keepdim=True) / 10
-    variance = trained(predictor, labels.expand(MEMBERS, -1, -1)).var(0)
+    joint, n = drawn(target, torch.cat(points)), len(points[0])
+    errors = trained(predictor, joint[:, :n], points, steps, rate) - joint[:, n:, 0]
+    labels = points[0].flatten(1).sum(1, keepdim=True) / 10
+    variance = trained(predictor, labels.expand(MEMBERS, -1, -1), points, steps, rate).var(0)
     return float((errors.square().mean(0) / 2 / variance).mean())
 
 
@@ -270,3 +305,32 @@ def test_trained_networks_bear_the_verdicts_out():
     # Without the factor, and with a predictor of more layers than its target, it is no ensemble's variance.
     assert abs(factor - 1) > margin
     assert abs(ratio(deeper, plain) - 1) > margin
+
+
+@pytest.mark.parametrize("steps", [0, STEPS], ids=["before training", "after training"])
+@pytest.mark.parametrize("normed", [False, True], ids=["plain", "normed"])
+def test_convolutional_networks_have_the_factor_that_is_said(normed, steps):
+    """Of Gaussian outputs, the ratio at a point over the factor follows F with M and M - 1 degrees of freedom.
+
+    A mean over points that are not independent scatters no more than one of them. The interval leaves out 1e-4, and
+    widens by 10 / channels for their finite number. It has the factor, and neither the 1 of a target that is not scaled
+    nor, of the error that is not halved, the factor.
+    """
+    # One over the largest eigenvalue of these kernels.
+    rate = 0.0004 if normed else 0.001
+
+    def plain(heads=1):
+        return convolutional(*[nn.GroupNorm(4, WIDTH)] * normed, channels=WIDTH, heads=heads)
+
+    def louder(heads=1):
+        return scaled(3.0, plain(heads))
+
+    said = explain(plain(4), louder(4)).factor
+    assert said == pytest.approx(5, rel=0.1)
+    assert explain(plain(), plain()).factor == 1
+    found = ratio(plain, louder, IMAGES, steps, rate)
+    tail = stats.f(MEMBERS, MEMBERS - 1).isf([0.5e-4, 1 - 0.5e-4])
+    low, high = found / tail * np.array([1 - 10 / WIDTH, 1 + 10 / WIDTH])
+    assert low < said < high
+    assert not low < 1 < high
+    assert not 2 * low < said < 2 * high

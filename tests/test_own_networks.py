@@ -76,6 +76,7 @@ def by_layers(params, x):
 
 def handwritten(kind: str, monkeypatch) -> Any:
     """`NET` as a user would write it, with the weights that `NET` has."""
+    net: Any
     if kind == "function":
         net = Function(layers, by_layers, scales=1.0)
     else:

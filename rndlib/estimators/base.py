@@ -15,7 +15,7 @@ from rndlib import checks
 from rndlib.any_network import AnyNetwork
 from rndlib.network import MLP
 from rndlib.training import backends
-from rndlib.training.problem import Targets, Task, Trained
+from rndlib.training.problem import Targets, Task, Trained, column_group
 from rndlib.training.protocols import Backend
 from rndlib.training.solvers import GradientFlow, Report, Solver
 from rndlib.training.weights import Params, Role, draw_directions
@@ -26,9 +26,6 @@ GroupVariances = Float[np.ndarray, "groups t"]
 Network = MLP | AnyNetwork | Callable[[int], MLP] | None
 Prediction = Variances | tuple[Variances, Variances]
 Model = TypeVar("Model", bound="Estimator")
-
-DIRECTIONS_BYTES = 2**28
-"""Memory limit for independent directions: heads are evaluated in groups whose directions fit in it."""
 
 
 @dataclass(eq=False, repr=False)
@@ -226,8 +223,7 @@ class Estimator(BaseEstimator):
         if not by_head:
             return backend.tangents(net, start, draw_directions(net, self.seed, bodies, None), X, dtype)
         heads = start[-1][0].shape[1]
-        size = max(1, DIRECTIONS_BYTES // (8 * max(1, net.hidden_parameters * len(bodies))))
-        parts = []
+        size, parts = column_group(net, len(bodies)), []
         for first in range(0, heads, size):
             group = range(first, min(first + size, heads))
             head = tuple(array[:, group.start : group.stop] for array in start[-1])

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from rndlib import checks
 from rndlib.cores import blockwise
+from rndlib.estimators import linearised
 from rndlib.estimators.base import Functions, Prediction, Variances
 from rndlib.estimators.rnd import Distillation
 from rndlib.network import MLP
@@ -38,6 +40,8 @@ class BayesianRND(RegressorMixin, Distillation):
         head, which costs one Jacobian-vector product per head.
     noise_std: Standard deviation of the observation noise, >= 0, in the units of y. Training then jitters the targets
         and pulls the parameters back to their start, so that the error has the covariance of the noisy posterior.
+    linearised: As in `RND`. Each head then has a psi of its own, and errors are exact draws from the posterior of the
+        network's own tangent kernel, at any width. The mean estimate of each body is that of its kernel.
     mean: Function that returns the mean estimate (T,) for X (T, in_dim). By default, a network trained on y, with its
         initial function subtracted.
     seed, backend, solver, dtype: As in `DeepEnsemble`.
@@ -79,6 +83,10 @@ class BayesianRND(RegressorMixin, Distillation):
         True
         """
         points, labels = self._begin(X, y)
+        self._mean_network = None
+        if self.linearised:
+            self._has_labels = labels is not None and self.mean is None
+            return self._end(linearised.train(self, points, labels if self._has_labels else None))
         warn_if_narrow(self.net_, self.heads, self._points_that_count(points), self.directions)
 
         def targets(bodies: list[int], start: Params) -> np.ndarray:
@@ -88,7 +96,6 @@ class BayesianRND(RegressorMixin, Distillation):
             return labels + self._functions(start, points, "float64")
 
         trained = self._train(self.heads, self.bodies, Role.PREDICTOR, points, targets)
-        self._mean_network = None
         if labels is not None and self.mean is None:
             self._mean_network = self._train(1, 1, Role.MEAN, points, mean_targets, jitter=False)
         return self._end(trained)
@@ -107,9 +114,9 @@ class BayesianRND(RegressorMixin, Distillation):
         points = self._points(X) if self._as_fitted else model._begin(X)[0]
 
         def values(bodies: list[int]) -> np.ndarray:
-            start = draw(model.net_, model.heads, model.seed, Role.PREDICTOR, bodies)
+            start, tangent = model._starts(bodies)
             predictor = model._functions(start, points, model.dtype)
-            return np.stack([predictor, model._target(bodies, start, points, model.dtype)], axis=1)
+            return np.stack([predictor, model._target(bodies, tangent, points, model.dtype)], axis=1)
 
         size = block_size(model.net_, model.heads, len(points))
         predictors, targets = blockwise(values, model.bodies, size).swapaxes(0, 1).reshape(2, -1, len(points))
@@ -126,7 +133,7 @@ class BayesianRND(RegressorMixin, Distillation):
         >>> abs(model.predict(data.X) - data.y).max() < 1e-6
         np.True_
         """
-        mean = self._mean(X)
+        mean = self._means(X).mean(axis=0)
         return (mean, np.sqrt(self.variance(X))) if return_std else mean
 
     def sample_y(
@@ -151,7 +158,8 @@ class BayesianRND(RegressorMixin, Distillation):
                 "fewer, or fit more heads or bodies"
             )
         chosen = np.random.default_rng(random_state).permutation(available)[:n_samples]
-        return self._mean(X)[:, None] + self.errors(X)[chosen].T
+        means = self._means(X)
+        return (means[chosen // self._fitted.heads % len(means)] + self.errors(X)[chosen]).T
 
     def _points_that_count(self, X: np.ndarray) -> float:
         # A solver that needs no kernel may be used with more points than a kernel matrix has room for.
@@ -159,10 +167,13 @@ class BayesianRND(RegressorMixin, Distillation):
             return len(X)
         return points_that_count(self.net_, X, float(self.noise_std))
 
-    def _mean(self, X: ArrayLike) -> Variances:
+    def _means(self, X: ArrayLike) -> Float[np.ndarray, "means t"]:
+        """The mean estimate, one for all bodies or, of linearised ones, one for each."""
         fitted, points = self._fitted, self._points(X)
         if fitted.mean is not None:
-            return checks.labels("mean(X)", fitted.mean(points), len(points))
+            return checks.labels("mean(X)", fitted.mean(points), len(points))[None]
+        if fitted.linearised and fitted._has_labels:
+            return fitted._trained.evaluate(partial(linearised.means, fitted, X=points))
         if fitted._mean_network is None:
             raise NotFittedError("fit had no y to train a mean on: call fit(X, y), or give mean= a function of X")
 
@@ -170,10 +181,10 @@ class BayesianRND(RegressorMixin, Distillation):
             start = draw(fitted.net_, 1, fitted.seed, Role.MEAN, range(1))
             return fitted._functions(params, points, fitted.dtype) - fitted._functions(start, points, fitted.dtype)
 
-        return fitted._mean_network.evaluate(centred)[0]
+        return fitted._mean_network.evaluate(centred)
 
     def _target(
         self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str
     ) -> Float[np.ndarray, "bodies heads t"]:
-        start = start or draw(self.net_, self.heads, self.seed, Role.PREDICTOR, bodies)
-        return self._tangents(bodies, start, X, dtype, by_head=self.directions == "independent")
+        by_head = self.linearised or self.directions == "independent"
+        return self._tangents(bodies, start or self._starts(bodies)[1], X, dtype, by_head=by_head)

@@ -1,14 +1,16 @@
 """Random network distillation: predictors trained to match random targets (Eq. 2)."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
+from rndlib.estimators import linearised
 from rndlib.estimators.base import Estimator, Functions, GroupVariances, equal_parts
 from rndlib.theory.crowding import warn_if_narrow
+from rndlib.training.solvers import GradientFlow
 from rndlib.training.weights import Params, Role, draw
 
 
@@ -18,6 +20,8 @@ class Distillation(Estimator):
 
     heads: int = 64
     bodies: int = 1
+    _: KW_ONLY
+    linearised: bool = False
 
     _scale = 1.0  # from the mean squared error to a variance
 
@@ -25,6 +29,10 @@ class Distillation(Estimator):
         super()._check()
         checks.whole("heads", self.heads, at_least=1)
         checks.whole("bodies", self.bodies, at_least=1)
+        if not isinstance(self.linearised, bool):
+            raise ValueError(f"linearised = {self.linearised!r}: give True or False")
+        if self.linearised and not isinstance(self.solver, GradientFlow | None):
+            raise ValueError(f"solver = {self.solver!r}: a linearised network takes GradientFlow(time=...) or None")
 
     def errors(self, X: ArrayLike) -> Functions:
         """Predictor minus target of every head at X (T, in_dim): (bodies * heads, T), one body after the other.
@@ -38,15 +46,42 @@ class Distillation(Estimator):
         fitted, points = self._fitted, self._points(X)
 
         def values(bodies: list[int], params: Params) -> np.ndarray:
-            return fitted._functions(params, points, fitted.dtype) - fitted._target(bodies, None, points, fitted.dtype)
+            target = fitted._target(bodies, None, points, fitted.dtype)
+            if fitted.linearised:
+                return linearised.functions(fitted, bodies, params, points) - target
+            return fitted._functions(params, points, fitted.dtype) - target
 
         return fitted._trained.evaluate(values)
+
+    def tangent_kernels(self, X: ArrayLike) -> Float[np.ndarray, "bodies heads heads t t"]:
+        fitted, points = self._fitted, self._points(X)
+        if not fitted.linearised:
+            return super().tangent_kernels(X)
+
+        def values(bodies: list[int], _: Params) -> np.ndarray:
+            kernel = np.add(*fitted._loaded.tangent_kernels(fitted.net_, linearised.point(fitted, bodies), points))
+            return np.eye(fitted.heads)[:, :, None, None] * kernel  # no head shares its parameters with another
+
+        return fitted._trained.per_body(values)
 
     def _target(
         self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str
     ) -> Float[np.ndarray, "bodies heads t"]:
-        """The target's functions. `start` has the predictor's initial weights; None draws them again."""
+        """The target's functions. `start` is the second result of `_starts`; None draws it again."""
         raise NotImplementedError
+
+    def _starts(self, bodies: list[int]) -> tuple[Params, Params]:
+        """The predictors at their start, and the networks whose tangents their heads have there.
+
+        A linearised body has one tangent, that of one more head, so that all heads have the same kernel and are
+        independent of it.
+        """
+        if not self.linearised:
+            start = draw(self.net_, self.heads, self.seed, Role.PREDICTOR, bodies)
+            return start, start
+        *hidden, head = draw(self.net_, self.heads + 1, self.seed, Role.PREDICTOR, bodies)
+        own, common = (tuple(a[:, 1:] for a in head), tuple(np.repeat(a[:, :1], self.heads, axis=1) for a in head))
+        return [*hidden, own], [*hidden, common]
 
     def variances(self, X: ArrayLike, groups: int) -> GroupVariances:
         equal_parts("groups", groups, "bodies", self._fitted.bodies)
@@ -67,6 +102,9 @@ class RND(Distillation):
     heads: Outputs per body, >= 1.
     bodies: Number of independent bodies, >= 1. `bodies=1` is the usual multi-head RND; `heads=1` is an ensemble of RND
         models.
+    linearised: Whether to train the network linearised at its start, with parameters of its own for each head and
+        exactly: the law of the network's own tangent kernel then holds at any number of heads. `fit` takes an N x N
+        matrix per body, and no steps.
     seed, backend, solver, dtype: As in `DeepEnsemble`. With the same seed, predictor, target and ensembles are still
         independent of each other.
 
@@ -89,6 +127,8 @@ class RND(Distillation):
         True
         """
         points, _ = self._begin(X)
+        if self.linearised:
+            return self._end(linearised.train(self, points, None))
         warn_if_narrow(self.net_, self.heads, len(points), "standard")
 
         def targets(bodies: list[int], start: Params) -> np.ndarray:

@@ -8,6 +8,8 @@ from rndlib.figures.functions import Sampled as Sampled
 from rndlib.figures.functions import functions_on_walk as functions_on_walk
 from rndlib.figures.matrices import covariances as covariances
 from rndlib.figures.matrices import matrices as matrices
+from rndlib.figures.novelty import Rooms as Rooms
+from rndlib.figures.novelty import novelty as novelty
 from rndlib.figures.practice import images as images
 from rndlib.figures.practice import intervals as intervals
 from rndlib.figures.practice import predictions as predictions

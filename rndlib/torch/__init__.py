@@ -1,7 +1,8 @@
 """RND in PyTorch: an exploration bonus in units of an ensemble's variance, and an explanation of your own RND's error.
 
-`RNDBonus` is random network distillation for the loop of an agent, `ModuleBonus` the same with your own predictor and
-target. `explain` says whether half the mean squared error of two modules is an ensemble's variance, and why. In a loop:
+`RNDBonus` is random network distillation for the loop of an agent, with an MLP, `nature_cnn` for frames, or a network
+of your own; `ModuleBonus` takes a predictor and a target that differ. `explain` says whether half the mean squared
+error of two modules is an ensemble's variance, and why. In a loop:
 
     bonus = RNDBonus(envs.single_observation_space.shape)
     bonus.observe(obs)             # statistics for normalisation: first from a random agent, then from every batch
@@ -15,7 +16,18 @@ from rndlib.torch.distillation import ModuleBonus as ModuleBonus
 from rndlib.torch.meaning import Meaning as Meaning
 from rndlib.torch.meaning import explain as explain
 from rndlib.torch.module import Module as Module
+from rndlib.torch.nature import nature_cnn as nature_cnn
 from rndlib.torch.network import NTKMLP as NTKMLP
 from rndlib.torch.normalise import RunningNormaliser as RunningNormaliser
 
-__all__ = ["RNDBonus", "ModuleBonus", "explain", "Meaning", "MismatchWarning", "Module", "NTKMLP", "RunningNormaliser"]
+__all__ = [
+    "RNDBonus",
+    "ModuleBonus",
+    "nature_cnn",
+    "explain",
+    "Meaning",
+    "MismatchWarning",
+    "Module",
+    "NTKMLP",
+    "RunningNormaliser",
+]

@@ -1,7 +1,7 @@
 """Random network distillation in the loop of an agent, with a predictor and a target of your own."""
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,15 +10,19 @@ from jaxtyping import Float, Shaped
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
+from torch.utils.checkpoint import checkpoint
 
 from rndlib import checks
 from rndlib.estimators import NotFittedError
 from rndlib.theory.mismatch import MismatchWarning
 from rndlib.torch.meaning import explain
-from rndlib.torch.normalise import RunningNormaliser
+from rndlib.torch.normalise import RunningNormaliser, parts, shape
 from rndlib.training.solvers import DivergenceError
 
 Observations = Tensor | ArrayLike
+
+_AT_ONCE = 2**22
+"""Numbers that go through the networks together, such as 148 stacks of four frames of 84 by 84."""
 
 
 class ModuleBonus(nn.Module):
@@ -26,7 +30,9 @@ class ModuleBonus(nn.Module):
 
     Observations are numeric tensors or arrays (batch, *obs_shape). Both modules receive them normalised, in the dtype
     of the predictor's weights, and return (batch, outputs). `meaning` says what the bonus is; if it is not the variance
-    of an ensemble, the constructor warns with `MismatchWarning`.
+    of an ensemble, the constructor warns with `MismatchWarning`. Large batches go through the networks in parts, so
+    frames of bytes may fill the memory: no method converts more than some 4 million numbers at a time. Behind `loss`
+    and `errors`, the backward pass computes these parts again.
 
     The target is frozen and held in eval mode. All random draws come from one generator on the CPU, so they are the
     same on every device. `state_dict` has the states of the generator and the optimiser, besides weights and
@@ -74,6 +80,9 @@ class ModuleBonus(nn.Module):
         trained = [p for p in predictor.parameters() if p.requires_grad]
         if not trained:
             raise ValueError("predictor has no weights that require gradients: give one that can be trained")
+        ours, theirs = (_kinds(module) for module in (predictor, target))
+        if theirs and ours != theirs:
+            raise ValueError(f"predictor and target have weights of {ours} and {theirs}: move one with .to(...)")
         if {id(p) for p in trained} & {id(p) for p in target.parameters()}:
             raise ValueError("target has weights of the predictor that train: give it its own, or freeze these")
         if self.meaning.factor != 1:
@@ -92,11 +101,11 @@ class ModuleBonus(nn.Module):
         DivergenceError: The novelty is not finite.
         """
         with torch.no_grad():
-            return self._novelty(self._rows(obs))
+            return self._in_parts(self._novelty, self._rows(obs))
 
     def errors(self, obs: Observations) -> Float[Tensor, "batch outputs"]:
         """Predictor minus target, (batch, outputs), with gradient. Raises as `forward`."""
-        return self._errors(self._rows(obs))
+        return self._in_parts(self._errors, self._rows(obs))
 
     @torch.no_grad()
     def observe(self, obs: Observations) -> None:
@@ -114,7 +123,9 @@ class ModuleBonus(nn.Module):
         """
         rows = self._rows(obs)
         counted = self._counted(rows)
-        return self._novelty(counted).mean() if len(counted) else 0 * self._novelty(rows).mean()
+        if not len(counted):
+            return 0 * self._novelty(rows[:1]).mean()
+        return self._in_parts(self._novelty, counted).mean()
 
     @torch.enable_grad()
     def update(self, obs: Observations, *, epochs: int = 1, minibatch_size: int | None = None) -> float:
@@ -130,17 +141,15 @@ class ModuleBonus(nn.Module):
         size = len(rows) if minibatch_size is None else checks.whole("minibatch_size", minibatch_size, at_least=1)
         total, count = 0.0, 0
         for _ in range(checks.whole("epochs", epochs, at_least=1)):
-            order = torch.arange(len(rows), device="cpu")
-            if size < len(rows):
-                order = torch.randperm(len(rows), generator=self.generator, device="cpu")
-            for chosen in order.to(rows.device).split(size):
-                counted = self._counted(rows[chosen])
+            for minibatch in self._minibatches(rows, size):
+                counted = self._counted(minibatch)
                 if len(counted):
-                    novelty = self._novelty(counted)
                     self.optimizer.zero_grad()
-                    novelty.mean().backward()
+                    for part in parts(counted, _AT_ONCE):
+                        novelty = self._novelty(part).sum()
+                        (novelty / len(counted)).backward()
+                        total += float(novelty.detach())
                     self.optimizer.step()
-                    total += float(novelty.detach().sum())
                     count += len(counted)
         return total / max(count, 1)
 
@@ -171,15 +180,17 @@ class ModuleBonus(nn.Module):
 
     def _rows(self, obs: Observations) -> Shaped[Tensor, "batch *shape"]:
         try:
-            # Arrays are copied: PyTorch refuses negative strides, and warns about read-only arrays.
-            rows = obs if isinstance(obs, Tensor) else torch.as_tensor(np.array(obs, order="C"))
+            # PyTorch refuses negative strides, and warns about read-only arrays: only such arrays are copied.
+            rows = obs if isinstance(obs, Tensor) else torch.as_tensor(np.require(obs, requirements=["C", "W"]))
         except (TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"obs is {type(obs).__name__}: give a tensor or an array of numbers ({error})") from error
         if rows.ndim == 0 or rows.shape[1:] != self.obs_shape or len(rows) == 0:
             wanted = ", ".join(["batch", *map(str, self.obs_shape)])
             alone = "; obs[None] may be meant" if rows.shape == self.obs_shape else ""
             raise ValueError(f"obs has shape {tuple(rows.shape)}: give ({wanted}), with at least one row{alone}")
-        if not rows.isfinite().all():
+        if rows.is_complex():
+            raise ValueError("obs is complex: give real numbers, such as its real and imaginary parts side by side")
+        if rows.is_floating_point() and not all(part.isfinite().all() for part in parts(rows, _AT_ONCE)):
             bad = (~rows.isfinite()).nonzero()[0].tolist()
             raise ValueError(f"obs has a NaN or infinity, first at {bad}: remove or impute it")
         return rows.to(next(self.predictor.parameters()).device)
@@ -201,6 +212,12 @@ class ModuleBonus(nn.Module):
             )
         return u - g
 
+    def _in_parts(self, function: Callable[[Tensor], Tensor], rows: Shaped[Tensor, "batch *shape"]) -> Tensor:
+        """function(rows), which keeps no more than one part's floating-point numbers for the backward pass."""
+        if len(several := parts(rows, _AT_ONCE)) == 1:
+            return function(rows)
+        return torch.cat([checkpoint(function, part, use_reentrant=False) for part in several])
+
     def _novelty(self, rows: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, " batch"]:
         novelty = self._errors(rows).square().mean(1) / 2
         if not novelty.isfinite().all():
@@ -210,6 +227,12 @@ class ModuleBonus(nn.Module):
             )
         return novelty
 
+    def _minibatches(self, rows: Shaped[Tensor, "batch *shape"], size: int) -> Iterator[Tensor]:
+        if size >= len(rows):
+            return iter([rows])
+        order = torch.randperm(len(rows), generator=self.generator, device="cpu").to(rows.device)
+        return (rows[chosen] for chosen in order.split(size))
+
     def _counted(self, rows: Shaped[Tensor, "batch *shape"]) -> Shaped[Tensor, "counted *shape"]:
         if self.update_proportion == 1:
             return rows
@@ -217,14 +240,13 @@ class ModuleBonus(nn.Module):
         return rows[(counts < self.update_proportion).to(rows.device)]
 
 
+def _kinds(module: nn.Module) -> str:
+    """The types and devices of a module's weights, in words."""
+    return ", ".join(sorted({f"{p.dtype} on {p.device}" for p in module.parameters()}))
+
+
 def _made(optimizer: Any, trained: list[nn.Parameter]) -> Optimizer:
     made = optimizer(trained) if callable(optimizer) else None
     if not isinstance(made, Optimizer):
         raise ValueError(f"optimizer = {optimizer!r}: give a function from parameters to a torch.optim.Optimizer")
     return made
-
-
-def shape(obs_shape: int | Iterable[int]) -> tuple[int, ...]:
-    """The shape of an observation as a tuple of whole numbers, n standing for (n,)."""
-    sizes = tuple(obs_shape) if isinstance(obs_shape, Iterable) else (obs_shape,)
-    return tuple(checks.whole("obs_shape", size, at_least=1) for size in sizes)

@@ -11,17 +11,19 @@ from scipy import stats
 from torch import Tensor, nn
 
 from rndlib.network import MLP
-from rndlib.torch.network import NTKMLP
+from rndlib.torch.nature import Affine, NatureCNN
+from rndlib.torch.network import NTKMLP, Bodies
 
 CHANCE = 1e-6
 """Significance level at which two tensors are said to have different distributions."""
 
 _PLAIN = (bool, int, float, str, tuple, MLP, type(None))
 _AFFINE = (nn.Linear, nn.modules.conv._ConvNd)
-_OURS = (nn.Linear, NTKMLP, nn.ParameterList)
+_OURS = (nn.Linear, NTKMLP, Affine, nn.ParameterList)
 _BATCHED = (nn.modules.batchnorm._BatchNorm,)
 _RANDOM = (nn.modules.dropout._DropoutNd, nn.RReLU)
 _OF_ONE = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.instancenorm._InstanceNorm)
+_NOT_AT_THE_END = ("torch.nn.modules.activation", "torch.nn.modules.normalization", "torch.nn.modules.instancenorm")
 
 
 def shared(predictor: nn.Module, target: nn.Module) -> tuple[list[str], list[str]]:
@@ -46,10 +48,15 @@ def shared(predictor: nn.Module, target: nn.Module) -> tuple[list[str], list[str
 def not_functions(predictor: nn.Module, target: nn.Module) -> list[str]:
     """Sentences on layers that are not functions of one observation: random ones, and those that mix a batch."""
     layers, sentences = [*predictor.modules(), *target.modules()], []
-    if mixing := _kinds(layers, lambda m: isinstance(m, _BATCHED)):
+    if mixing := _kinds(layers, lambda m: isinstance(m, _BATCHED) or getattr(m, "track_running_stats", False)):
         sentences.append(f"{mixing} makes the output depend on the rest of the batch")
     if random := _kinds(layers, lambda m: isinstance(m, _RANDOM) and getattr(m, "p", 1) > 0):
         sentences.append(f"{random} adds noise to the error")
+    ends = [_end(module) for module in (predictor, target)]
+    if nonlinear := _kinds(ends, lambda m: type(m).__module__ in _NOT_AT_THE_END):
+        sentences.append(
+            f"{nonlinear} at the end keeps the outputs from a Gaussian limit: leave it out, and end in a linear layer"
+        )
     return sentences
 
 
@@ -72,8 +79,10 @@ def kernel(predictor: nn.Module) -> list[str]:
     """Sentences on the ensemble whose variance the error estimates, for a predictor and a target that are alike."""
     if isinstance(predictor, NTKMLP):
         return [f"the ensemble is rndlib.DeepEnsemble's, of {predictor.net}"]
-    sentences = []
-    affine = [m for m in predictor.modules() if isinstance(m, _AFFINE)]
+    if isinstance(predictor, Bodies):
+        predictor = next(iter(predictor))
+    layers, sentences = list(predictor.modules()), []
+    affine = [m for m in layers if isinstance(m, _AFFINE)]
     if affine:
         scales = ", ".join(_law(m.weight) for m in affine)
         sentences.append(
@@ -81,17 +90,24 @@ def kernel(predictor: nn.Module) -> list[str]:
             "fan_in / sigma_w^2 times as much in the tangent kernel as in that of Eq. 1, and biases as if sigma_b were "
             f"1; the rate must fall as the width grows (sigma_w = {scales})"
         )
+    if scaled := [m for m in layers if isinstance(m, Affine)]:
+        settings = f"sigma_w = {scaled[0].sigma_w:.3g}, sigma_b = {scaled[0].sigma_b:.3g}"
+        sentences.append(f"the ensemble is one of such networks, in the parametrisation of Eq. 1 with {settings}")
     if any(m.bias is None for m in affine):
         sentences.append("its members have no biases where the predictor has none")
     frozen = [name for name, p in predictor.named_parameters() if not p.requires_grad]
     if frozen:
         sentences.append(f"its members do not train {', '.join(map(repr, frozen))} either")
-    layers = list(predictor.modules())
-    beyond = _kinds(layers, lambda m: isinstance(m, _OF_ONE) or (_has_weights(m) and not isinstance(m, _OURS)))
-    if beyond:
+    if proved := _kinds(layers, _proved):
+        groups = ", at a fixed number of groups" if any(isinstance(m, nn.GroupNorm) for m in layers) else ""
         sentences.append(
-            f"{beyond} is beyond the paper's networks: it takes that these, too, have a Gaussian limit and a constant "
-            "tangent kernel"
+            f"for {proved}, the limit is that of many channels or units{groups}: the initial networks become Gaussian "
+            "(Novak et al., 2019), and training leaves the tangent kernel as it is (Yang, 2020; Yang and Littwin, 2021)"
+        )
+    if beyond := _kinds(layers, lambda m: _has_weights(m) and not isinstance(m, _OURS) and not _proved(m)):
+        sentences.append(
+            f"{beyond} is beyond the networks that this library knows: it takes that these, too, have a Gaussian limit "
+            "and a constant tangent kernel"
         )
     return sentences
 
@@ -135,6 +151,19 @@ def _apart(p: Float[np.ndarray, " n"], g: Float[np.ndarray, " n"]) -> str:
         return spread
     equal_means = stats.ttest_ind(p, g).pvalue  # pyright: ignore[reportAttributeAccessIssue]
     return mean if equal_means < CHANCE else ""
+
+
+def _end(module: nn.Module) -> nn.Module:
+    """The layer that makes the outputs, as far as a sequence shows it."""
+    while isinstance(module, Bodies | nn.Sequential) and len(module):
+        module = module[-1]
+    return module
+
+
+def _proved(module: nn.Module) -> bool:
+    """Whether theorems beyond the paper's give a layer a Gaussian limit and a constant tangent kernel."""
+    convolution = isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d) and module.groups == 1
+    return convolution or isinstance(module, (*_OF_ONE, NatureCNN))
 
 
 def _random(p: Tensor) -> bool:

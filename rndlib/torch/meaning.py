@@ -22,7 +22,7 @@ class Meaning:
 
     >>> from torch import nn
     >>> from rndlib.torch import explain
-    >>> meaning = explain(nn.Linear(4, 8), nn.Sequential(nn.Linear(4, 8), nn.ReLU()))
+    >>> meaning = explain(nn.Linear(4, 8), nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8)))
     >>> meaning.verdict, meaning.factor, len(meaning.reasons)
     ('no ensemble variance', None, 1)
     """
@@ -48,10 +48,13 @@ def explain(predictor: nn.Module, target: nn.Module) -> Meaning:
     laws differ by the scale c of the target's output layer, the factor is (1 + c^2) / 2; otherwise there is none
     (`rndlib.mismatch`).
 
+    That limit is one of many units, and with convolutions and layer or group normalisation one of many channels. Batch
+    normalisation and dropout have none: with them the error is not a function of one observation.
+
     `explain` compares the types, settings and plain attributes of all submodules, and the shapes, means and variances
     of all weights, at a significance level of 1e-6 (for an `NTKMLP`, its settings instead). It looks for shared
-    weights, for random layers, and for layers that mix the observations of a batch. It does not see what your own
-    `forward` does.
+    weights, for random layers, for layers that mix the observations of a batch, and for a nonlinearity at the end. It
+    does not see what your own `forward` does.
 
     >>> from torch import nn
     >>> from rndlib.torch import explain

@@ -1,11 +1,15 @@
-"""The network of Eq. 1 as a PyTorch module."""
+"""Predictors and targets as PyTorch modules: the network of Eq. 1, and independent draws of any other."""
 
+from collections.abc import Callable
+
+import numpy as np
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from rndlib import checks
 from rndlib.network import MLP
+from rndlib.torch.module import Module
 from rndlib.training.backends.torch.linearise import apply
 from rndlib.training.weights import Role, draw
 
@@ -54,3 +58,40 @@ class NTKMLP(nn.Module):
     def extra_repr(self) -> str:
         bodies, heads, _ = self.weights[-1].shape
         return f"{self.net}, heads={heads}, bodies={bodies}"
+
+
+class Bodies(nn.ModuleList):
+    """Independent draws of one network, `bodies` of `heads` outputs each, with the outputs of one after the other."""
+
+    def __init__(
+        self, net: Module, heads: int, role: Role, *, bodies: int = 1, seed: int = 0, dtype: torch.dtype | None = None
+    ):
+        heads, bodies = checks.whole("heads", heads, at_least=1), checks.whole("bodies", bodies, at_least=1)
+        seed = checks.whole("seed", seed, at_least=0)
+        # The seeds of `rndlib.training.weights`, in the form that PyTorch takes.
+        sequences = (np.random.SeedSequence(seed, spawn_key=(int(role), body)) for body in range(bodies))
+        super().__init__(net._built(heads, int(own.generate_state(1)[0])).to(dtype) for own in sequences)
+
+    def forward(self, obs: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, "batch outputs"]:
+        return torch.cat([body(obs) for body in self], 1)
+
+
+def examined(network: Callable[[int], nn.Module] | Module, obs_shape: tuple[int, ...]) -> Module:
+    """The network as a `Module`, after a trial on random observations.
+
+    Raises
+    ------
+    ValueError: It fails on them, or is not what the theorems are about.
+    """
+    if isinstance(network, nn.Module) or not (callable(network) or isinstance(network, Module)):
+        raise ValueError(
+            f"network = {network!r}: give a function from a number of outputs to a new torch.nn.Module, such as "
+            "nature_cnn((4, 84, 84))"
+        )
+    net = network if isinstance(network, Module) else Module(network)
+    try:
+        net.examine(np.random.default_rng(0).normal(size=(4, *obs_shape)))
+    except (IndexError, RuntimeError, TypeError) as error:
+        wanted = ", ".join(map(str, obs_shape))
+        raise ValueError(f"network fails on observations (N, {wanted}) in float64: {error}") from error
+    return net

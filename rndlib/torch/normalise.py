@@ -1,13 +1,19 @@
 """Observations centred and scaled by running statistics, and clipped."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from rndlib import checks
+
 CLIP = 5.0
 """Standard deviations from the mean beyond which an observation is clipped (Burda et al., 2019)."""
+
+_AT_ONCE = 2**19
+"""Numbers that are converted to float64 together. Larger pieces leave the cache, which takes several times as long."""
 
 
 class RunningNormaliser(nn.Module):
@@ -38,9 +44,16 @@ class RunningNormaliser(nn.Module):
     @torch.no_grad()
     def observe(self, obs: Shaped[Tensor, "batch *shape"]) -> None:
         """Update the statistics with a batch of one or more finite observations."""
-        new_var, new_mean = torch.var_mean(obs.double(), dim=0, correction=0)
-        total = self.count + len(obs)
-        share = len(obs) / total
+        for rows in parts(obs, _AT_ONCE):
+            self._merge(rows)
+
+    def _merge(self, rows: Shaped[Tensor, "batch *shape"]) -> None:
+        # Differences from one of the rows are exact where an entry does not vary.
+        away = rows.double() - rows[0]
+        mean = away.mean(0)
+        new_mean, new_var = mean + rows[0], away.sub_(mean).square_().mean(0)
+        total = self.count + len(rows)
+        share = len(rows) / total
         delta = new_mean - self.mean
         self.var.lerp_(new_var, share).add_(share * (1 - share) * delta**2)
         self.mean.add_(share * delta)
@@ -50,7 +63,7 @@ class RunningNormaliser(nn.Module):
         """Normalised observations in float64, within `CLIP` of 0."""
         # The mean of an entry that never varied is exact, so it becomes 0 / tiny = 0.
         scale = self.var.sqrt().clamp(min=torch.finfo(torch.float64).tiny)
-        return ((obs.double() - self.mean) / scale).clamp(-CLIP, CLIP)
+        return (obs.double() - self.mean).div_(scale).clamp_(-CLIP, CLIP)
 
     def _apply(self, fn: Any, recurse: bool = True) -> "RunningNormaliser":
         # Moved with the module, but never rounded with it.
@@ -59,3 +72,14 @@ class RunningNormaliser(nn.Module):
         for name, buffer in kept.items():
             setattr(self, name, buffer.to(getattr(self, name).device))
         return self
+
+
+def parts(rows: Shaped[Tensor, "batch *shape"], numbers: int) -> tuple[Tensor, ...]:
+    """Views of consecutive rows, with no more than this many numbers each, but one row at least."""
+    return rows.split(max(1, numbers // rows[0].numel()))
+
+
+def shape(obs_shape: int | Iterable[int]) -> tuple[int, ...]:
+    """The shape of an observation as a tuple of whole numbers, n standing for (n,)."""
+    sizes = tuple(obs_shape) if isinstance(obs_shape, Iterable) else (obs_shape,)
+    return tuple(checks.whole("obs_shape", size, at_least=1) for size in sizes)

@@ -20,6 +20,9 @@ State = tuple[Params, Float[np.ndarray, "bodies n heads"]]
 Targets = Callable[[list[int], Params], Float[np.ndarray, "bodies heads n"]]
 Values = Callable[[list[int], Params], Float[np.ndarray, "bodies heads t"]]
 
+DIRECTIONS_BYTES = 2**28
+"""Memory limit for directions in the space of parameters: heads are evaluated in groups whose directions fit in it."""
+
 BLOCK_BYTES = 2**24
 """Size of the parameters, or of one layer's derivatives, of all bodies in one training call."""
 
@@ -28,6 +31,11 @@ def block_size(net: Network, heads: int, n_samples: int) -> int:
     """Number of bodies to train in one call, within BLOCK_BYTES; the same for every backend."""
     activations = n_samples * heads * net.width
     return max(1, int(BLOCK_BYTES / 8 / max(activations, net.parameters(heads))))
+
+
+def column_group(net: Network, bodies: int) -> int:
+    """Number of changes of the parameters, of every one of the bodies, that fit in DIRECTIONS_BYTES."""
+    return max(1, DIRECTIONS_BYTES // (8 * max(1, net.parameters(1) * bodies)))
 
 
 class Spectrum(NamedTuple):

@@ -14,6 +14,10 @@ Functions = Float[np.ndarray, "bodies heads n"]
 Residuals = Float[np.ndarray, "bodies n heads"]
 Kernels = Float[np.ndarray, "bodies heads heads n n"]
 
+TestPoints = Float[np.ndarray, "t *shape"]
+Columns = Float[np.ndarray, "bodies n columns"]
+Transferred = Float[np.ndarray, "bodies columns t"]
+
 Times = Float[np.ndarray, "evaluations 2"]
 Marks = Bool[np.ndarray, " bodies"]
 
@@ -96,6 +100,12 @@ class Backend(Protocol):
 
     def kernel_product(self, net: Network, params: Params, X: Points, v: Residuals) -> Residuals:
         """Theta v of every body, with Theta its tangent kernel over points and heads."""
+        ...
+
+    def transfer(
+        self, net: Network, params: Params, X: Points, v: Columns, X_test: TestPoints, dtype: str
+    ) -> Transferred:
+        """Theta(X_test, X) v of networks of one output, for every column of v (bodies, N, columns), in `dtype`."""
         ...
 
     def integrate(

@@ -16,8 +16,19 @@ from rndlib.training.backends.jax.precision import in_float64
 from rndlib.training.backends.jax.programs import WIDE, program
 from rndlib.training.flow.integration import MOST_STEPS
 from rndlib.training.flow.library import Library
-from rndlib.training.problem import Problem, Spectrum, State
-from rndlib.training.protocols import Functions, Kernels, Marks, Minibatches, Points, Residuals, Times
+from rndlib.training.problem import Problem, Spectrum, State, column_group
+from rndlib.training.protocols import (
+    Columns,
+    Functions,
+    Kernels,
+    Marks,
+    Minibatches,
+    Points,
+    Residuals,
+    TestPoints,
+    Times,
+    Transferred,
+)
 from rndlib.training.steps import descent_step, flow_evaluation
 from rndlib.training.weights import Directions, Params, paired
 
@@ -62,6 +73,18 @@ class JaxBackend:
     @in_float64
     def kernel_product(self, net: Network, params: Params, X: Points, v: Residuals) -> Residuals:
         return np.asarray(_kernel_product(net, X, to_jax(net, params), v))
+
+    @in_float64
+    def transfer(
+        self, net: Network, params: Params, X: Points, v: Columns, X_test: TestPoints, dtype: str
+    ) -> Transferred:
+        size = column_group(net, len(v))
+        parts = []
+        for first in range(0, v.shape[2], size):
+            columns = np.ascontiguousarray(np.swapaxes(v[:, :, first : first + size], 1, 2))
+            changes = _pulled(net, X.astype(dtype), to_jax(net, params, dtype), columns.astype(dtype))
+            parts.append(_in_chunks(net, X_test, dtype, _pushed, params, to_numpy(net, changes)))
+        return np.concatenate(parts, axis=1)
 
     @in_float64
     def integrate(
@@ -127,6 +150,25 @@ def _tangents(net, chunks, params, directions):
         return lax.map(lambda x: linearised(net, params, x)[1].push_forward(change), chunks)
 
     return lax.map(one, (params, directions))
+
+
+@program()
+def _pulled(net, X, params, columns):
+    def one(body):
+        params, columns = body
+        _, tangent = linearised(net, params, X)
+        return lax.map(lambda v: tangent.pull_back(v[:, None]), columns)
+
+    return lax.map(one, (params, columns))
+
+
+@program(**WIDE)
+def _pushed(net, chunks, params, changes):
+    def one(body):
+        params, changes = body
+        return lax.map(lambda x: jax.vmap(linearised(net, params, x)[1].push_forward)(changes)[:, :, 0].T, chunks)
+
+    return lax.map(one, (params, changes))
 
 
 @program()

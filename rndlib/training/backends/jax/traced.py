@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax, vmap
 from jaxtyping import Array, Float
 
-FORMED = 2**25
+FORMED = 2**26
 """Most derivatives, points times heads times parameters, that are held at once to form a kernel."""
 
 

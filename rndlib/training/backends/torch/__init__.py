@@ -17,8 +17,19 @@ from rndlib.network import MLP
 from rndlib.training.backends.torch.linearise import apply, linearised
 from rndlib.training.backends.torch.stochastic import TorchMinibatches
 from rndlib.training.flow.library import Library
-from rndlib.training.problem import Problem, Spectrum, State
-from rndlib.training.protocols import Functions, Kernels, Marks, Minibatches, Points, Residuals, Times
+from rndlib.training.problem import Problem, Spectrum, State, column_group
+from rndlib.training.protocols import (
+    Columns,
+    Functions,
+    Kernels,
+    Marks,
+    Minibatches,
+    Points,
+    Residuals,
+    TestPoints,
+    Times,
+    Transferred,
+)
 from rndlib.training.steps import descent_step, flow_evaluation
 from rndlib.training.trees import mapped
 from rndlib.training.weights import Directions, Params, paired
@@ -80,6 +91,21 @@ class TorchBackend:
     def kernel_product(self, net: Network, params: Params, X: Points, v: Residuals) -> Residuals:
         start, points, vectors = self._tensors((params, X, v))
         return _array(linearised(net, start, points)[1].kernel_product(vectors[:, None])[:, 0])
+
+    @torch.no_grad()
+    def transfer(
+        self, net: Network, params: Params, X: Points, v: Columns, X_test: TestPoints, dtype: str
+    ) -> Transferred:
+        def pushed(x: Tensor, params: Any, changes: Any) -> Tensor:
+            return linearised(net, params, x)[1].push_forward_each(changes)[..., 0].mT
+
+        start, points, columns = self._tensors((params, X, np.swapaxes(v, 1, 2)[..., None]), dtype)
+        _, tangent = linearised(net, start, points)
+        parts = []
+        for group in columns.split(column_group(net, len(v)), 1):
+            changes = mapped(_array, tangent.pull_back_each(group))
+            parts.append(self._in_chunks(net, X_test, dtype, pushed, params, changes))
+        return np.concatenate(parts, axis=1)
 
     @torch.no_grad()
     def integrate(

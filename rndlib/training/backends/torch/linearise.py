@@ -84,16 +84,24 @@ class LinearMLP:
     def in_float32(self) -> "LinearMLP":
         return self.mapped(Tensor.float)
 
-    def push_forward(self, change: Bodies) -> Float[Tensor, "bodies n heads"]:
+    def push_forward(self, change: Any) -> Float[Tensor, "*stack n heads"]:
         dz = self.inputs[0].new_zeros(())
         for l, ((dw, db), x) in enumerate(zip(change, self.inputs, strict=True)):
             carried = (self.slopes[l - 1] * dz) @ self.weights[l].mT if l else 0.0
-            dz = carried + x @ dw.mT + self.net.sigma_b * db[:, None]
+            dz = carried + x @ dw.mT + self.net.sigma_b * db[..., None, :]
         return dz
 
-    def pull_back(self, v: Float[Tensor, "bodies n heads"]) -> Bodies:
+    def pull_back(self, v: Float[Tensor, "*stack n heads"]) -> Any:
         each = zip(self._backward(v, self.slopes), self.inputs, strict=True)
-        return [(delta.mT @ x, self.net.sigma_b * delta.sum(1)) for delta, x in each]
+        return [(delta.mT @ x, self.net.sigma_b * delta.sum(-2)) for delta, x in each]
+
+    def push_forward_each(self, changes: Any) -> Float[Tensor, "bodies vectors n heads"]:
+        """J times several changes of the parameters, (bodies, vectors, ...)."""
+        return self.mapped(lambda a: a[:, None]).push_forward(changes)
+
+    def pull_back_each(self, v: Float[Tensor, "bodies vectors n heads"]) -> Any:
+        """J' v of several vectors v, in the shape of the parameters, (bodies, vectors, ...)."""
+        return self.mapped(lambda a: a[:, None]).pull_back(v)
 
     def kernel_product(self, v: Float[Tensor, "bodies vectors n heads"]) -> Float[Tensor, "bodies vectors n heads"]:
         """Theta v of several vectors v."""

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import grad, jacrev, vmap
 
-FORMED = 2**25
+FORMED = 2**26
 """Most derivatives, points times heads times parameters, that are held at once to form a kernel."""
 
 
@@ -107,6 +107,17 @@ class Traced:
     def pull_back(self, v: Float[Tensor, "bodies n heads"]) -> Any:
         parts = [one.pull_back(own) for one, own in zip(self.each, v, strict=True)]
         return [tuple(torch.stack(same) for same in zip(*layers, strict=True)) for layers in zip(*parts, strict=True)]
+
+    def push_forward_each(self, changes: Any) -> Float[Tensor, "bodies vectors n heads"]:
+        """J times several changes of the parameters, (bodies, vectors, ...)."""
+        vectors = range(changes[-1][0].shape[1])
+        each = ([tuple(a[:, i] for a in layer) for layer in changes] for i in vectors)
+        return torch.stack([self.push_forward(change) for change in each], 1)
+
+    def pull_back_each(self, v: Float[Tensor, "bodies vectors n heads"]) -> Any:
+        """J' v of several vectors v, in the shape of the parameters, (bodies, vectors, ...)."""
+        each = [self.pull_back(one) for one in v.unbind(1)]
+        return [tuple(torch.stack(same, 1) for same in zip(*layer, strict=True)) for layer in zip(*each, strict=True)]
 
     def kernel_product(self, v: Float[Tensor, "bodies vectors n heads"]) -> Float[Tensor, "bodies vectors n heads"]:
         """Theta v of several vectors v."""
