@@ -28,11 +28,15 @@
 #
 # | id | statement | the reference |
 # |---|---|---|
-# | A1 | law at the start (A1), tangent kernel (A1-ntk), and the rate at which it is approached (A1-slope) | exact infinite kernels of neural-tangents |
-# | A2 | half the squared RND error is the variance of an ensemble (A2); the ensemble's law (A2-law); the rate (A2-slope) | each other; the infinite kernels |
-# | A3 | the Bayesian RND error has the posterior's covariance (A3), with its rate (A3-slope) | the infinite kernels |
-# | A4 | the same for a PyTorch module with PyTorch's default weights (A4, A4-slope) | its mean tangent kernel |
-# | A5 | linearised, the errors are exact posterior samples of any network | its own tangent kernel |
+# | A1, A1-ntk, A1-slope | the law at the start, the tangent kernel, and the rate in width | infinite kernels |
+# | A2 | half the squared RND error is the variance of an ensemble | each other |
+# | A2-law, A2-slope | the law of the ensemble, and the rate at which each member approaches it | infinite kernels |
+# | A3, A3-slope | the Bayesian RND error has the covariance of the posterior; the rate | infinite kernels |
+# | A4, A4-slope | so it has with PyTorch's default weights; the rate of the kernel | the module's mean kernel |
+# | A5 | errors of the linearised network are posterior samples at any width | its own tangent kernel |
+#
+# The infinite kernels are those of neural-tangents (Novak et al., 2020), which has them in closed form for its own
+# convolutional layers, and shares no code with this library.
 
 # %% tags=["parameters"]
 width: int = 64  # channels of each layer of a trained network
@@ -68,8 +72,18 @@ from jax.experimental import enable_x64
 from torch import nn
 
 from rndlib import RND, BayesianRND, DeepEnsemble, GradientFlow, figures, initial, kernels, laws
+from rndlib.evidence.claims import CLAIMS
 from rndlib.evidence.ledger import Ledger
-from rndlib.evidence.statistics import joint_law, over_seeds, over_times, rate, relative_error, typical, whitened
+from rndlib.evidence.statistics import (
+    joint_law,
+    over_points,
+    over_seeds,
+    over_times,
+    rate,
+    relative_error,
+    typical,
+    whitened,
+)
 from rndlib.jax import Function
 from rndlib.practice import data
 from rndlib.theory.dynamics import gain
@@ -91,9 +105,10 @@ def worst(findings):
 # %% [markdown]
 # ## The images
 #
-# Both data sets come with packages. scikit-learn has handwritten *digits*, grey, 8 by 8 pixels. Half of the test images
-# are of classes that the training images do not have. The *games* are screens of Atari games, each of another game,
-# grey as usual in reinforcement learning, and reduced to 8 by 8 pixels. Both are centred and scaled by the training images.
+# Both data sets come with packages. scikit-learn has handwritten *digits* of 8 by 8 grey pixels. Half of the test images
+# are of classes that the training images do not have. ale-py has Atari *games*. Each screen is of another game, grey as
+# usual in reinforcement learning, and reduced to 8 by 8 pixels. Both sets are centred and scaled by their training
+# images.
 
 # %%
 digits = data.digits(data_seed, n_train, n_points // 2)
@@ -103,6 +118,14 @@ images = {name: tuple(part.reshape(-1, 8, 8, 1) for part in pair) for name, pair
 X, points = images["digits"]
 y = np.where(digits.digits % 2, 0.5, -0.5)  # one for odd and zero for even digits, less a half
 zero = np.zeros(n_joint)
+
+# %% tags=["figure"]
+shown = {f"{name}, {part}": of[:n_joint] for name, pair in rows.items() for part, of in zip(("train", "test"), pair)}
+fig_images = figures.images(
+    {name: of.reshape(len(of) if of.ndim == 2 else -1, 64)[:n_joint] for name, of in shown.items()},
+    "Training and test images of both data sets",
+)
+figures.save(fig_images, "fig_images")
 
 # %% [markdown]
 # ## The network
@@ -154,16 +177,12 @@ def exact(second=sigma_w, pool=stax.GlobalAvgPool):
 
 
 # %% [markdown]
-# The reference is neural-tangents, which knows the kernels of such a network with infinitely many channels. It shares
-# no code with this library. `kernels.empirical` gives the kernels of any network of finite width.
-#
 # ## A1: the start
 #
 # A wide network at initialisation should be a draw from $\mathcal{GP}(0, \kappa)$ (Proposition B.2), at all test
 # images jointly. The statistic is that of notebook 03: outputs are whitened by the law, and the distance of their mean
 # and covariance from 0 and $I$ is taken per square root of an image, with the upper end of its 95 % interval. The
-# control is the kernel of another architecture, in which the positions are flattened and not averaged. (Novak et al.
-# (2019) showed that weight sharing leaves no trace in that one.)
+# control is the kernel of another architecture, which flattens the positions in place of averaging over them.
 
 
 # %%
@@ -205,12 +224,11 @@ ledger
 # %% [markdown]
 # ## A2: half the squared RND error is the variance of an ensemble
 #
-# Predictors are trained to imitate random convolutional networks on the digits, and ensemble members to tell odd digits
-# from even ones. Both train to convergence by gradient flow. As in notebook 01, half the squared error of the one should
-# be the variance of the other (Corollary 3.2), here on average over test images. The control leaves out the half.
-#
-# The equality alone could hold between two quantities that are both wrong. So the ensemble is also held against the law
-# of Theorem 2.1 (A2-law), with the infinite kernels in it.
+# On the digits, predictors are trained to imitate random convolutional networks, and ensemble members to tell odd from
+# even. All train to convergence by gradient flow. As in notebook 01, half the squared error of the one should be the
+# variance of the other (Corollary 3.2), here on average over test images. The control leaves out the half. The equality
+# could hold between two quantities that are both wrong. So the ensemble is also held against the law of Theorem 2.1
+# (A2-law), with the infinite kernels in it.
 
 # %%
 rnd = RND(network(width), 1, networks, seed=seed, solver=flow).fit(X).errors(points)
@@ -233,12 +251,40 @@ _ = ledger.record("A2", ratio(1), ratio(np.sqrt(2)))
 _ = ledger.record("A2-law", in_law(members[width], law), in_law(members[width], of_flattened))
 ledger
 
+# %% tags=["figure"]
+places = np.arange(1, n_points + 1)
+bands = {
+    "RND / ensemble": over_points(rnd, members[width]),
+    "control: no half": over_points(np.sqrt(2) * rnd, members[width]),
+}
+fig_a2 = figures.ratios(
+    {
+        "half the squared error / variance": figures.Ratios(
+            {name: np.stack([places, *np.exp([at.estimate, at.low, at.high])], axis=1) for name, at in bands.items()},
+            (np.exp(-CLAIMS["A2"].tolerance), np.exp(CLAIMS["A2"].tolerance)),
+            "margin of the average",
+        )
+    },
+    "test image",
+    r"Corollary 3.2 for a convolutional network: $\mathbb{E}[\frac{1}{2}\epsilon^2(x)] = \mathbb{V}[f(x)]$",
+    xscale="linear",
+)
+figures.save(fig_a2, "fig_a2")
+
 # %% [markdown]
+# The ratio at each of the test images, with bands of 95 % confidence for all of them together; digits of known and of
+# new classes alternate. The claim is about their average, which the shaded margin is for.
+#
+# At finite width, labels do enter. The members differ in their kernels, and each kernel makes something else of the
+# same labels. This adds to the variance of the ensemble, in proportion to the square of the labels, and not to the
+# error of RND, which has no labels. It falls as one over the width, and is seen below as the distance of members from
+# their regression.
+#
 # ## A3: the Bayesian RND error has the posterior covariance
 #
-# Only the target changes, to $\nabla_\theta u(x; \vartheta_0)^\top \psi^*$, one Jacobian-vector product of whatever
-# network $u$ is (Theorem 4.2, notebook 03). No label is needed, so both data sets take part. The control is the error of
-# standard RND.
+# Only the target changes, to $\nabla_\theta u(x; \vartheta_0)^\top \psi^*$. This is one Jacobian-vector product, whatever
+# the network $u$ is (Theorem 4.2, notebook 03). No label is needed, so both data sets take part. The control is the
+# error of standard RND.
 
 # %%
 models = {
@@ -252,12 +298,24 @@ _ = ledger.record(
 )
 ledger
 
+# %% tags=["figure"]
+cov = posteriors["digits"].cov[:n_joint, :n_joint]
+samples = {"Bayesian RND error": errors["digits", width], "control: standard RND": rnd}
+fig_a3 = figures.covariances(
+    cov,
+    {label: of[:, :n_joint].T @ of[:, :n_joint] / networks for label, of in samples.items()},
+    "Theorem 4.2 for a convolutional network: the posterior covariance on digits",
+)
+figures.save(fig_a3, "fig_a3")
+
 # %% [markdown]
+# Covariances between test images, in the posterior's standard deviations, and below them their differences from it.
+#
 # The laws say where many networks end. A sharper statement is about each single one: it should end at the kernel
-# regression from its own start, with the infinite kernel (notebook 00, P4). What is left between the two is an error of
-# the width alone, without any sampling, and it should fall as one over the root of the width. The control regresses with
-# the kernel of flattened positions. (A scale that is 20 % off would not do. It multiplies $\Theta$ by nearly one number,
-# and a regression divides by it.)
+# regression from its own start, with the infinite kernel (P4 in notebook 00). The distance between the two has no
+# sampling error in it, only that of the width, and should fall as one over the root of the width. The control regresses
+# with the kernel of flattened positions. (A scale that is 20 % off would be none: it multiplies $\Theta$ by nearly one
+# number, and a regression divides by it.)
 
 
 # %%
@@ -284,18 +342,35 @@ for claim, found, control in zip(("A2-slope", "A3-slope"), regressions, wrong, s
     ledger.record(claim, rate(widths, found, -1 / 2), rate(widths, control, -1 / 2))
 ledger
 
+# %% tags=["figure"]
+by_width = {"ensemble member": regressions[0], "Bayesian RND error": regressions[1], "control: flattened": wrong[1]}
+fig_slope = figures.against_size(
+    widths,
+    {label: over_seeds(found) for label, found in by_width.items()},
+    "channels",
+    "distance from the kernel regression\n(relative)",
+    "Each network tends to the kernel regression of the infinite kernel",
+    guides={r"$1/\sqrt{n}$": ("ensemble member", -1 / 2)},
+)
+figures.save(fig_slope, "fig_slope")
+
 # %% [markdown]
+# Distances of single networks from the regression with the infinite kernel, geometric means over networks with 95 %
+# intervals. They fall along the line of one over the root of the number of channels, and those from the regression with
+# the wrong kernel do not.
+#
 # ## A4: a module with PyTorch's default weights
 #
-# PyTorch draws weights from $U(-1, 1)/\sqrt{\text{fan-in}}$ and has no factors outside. For Bayesian RND this matters,
-# because $\psi$ must have the law that makes the prior of the error the kernel of the training. The library trains every
-# tensor relative to the scale $s$ of its initial weights, $w = s\,\omega$, and draws $\psi$ as the weights are drawn. The
-# kernel is then $J S^2 J^\top$, and the error before training has its mean as covariance, at any width
-# (`rndlib.any_network`).
+# PyTorch draws weights from $U(-1, 1)/\sqrt{\text{fan-in}}$ and has no factors outside. For Bayesian RND this matters:
+# $\psi$ must have the law that makes the prior of the error the kernel of the training. The library trains every tensor
+# relative to the scale $s$ of its initial weights, $w = s\,\omega$, and draws $\psi$ from the law of the initial weights.
+# The kernel is then $J S^2 J^\top$ with $S = \mathrm{diag}(s)$, and the error before training has its mean as covariance,
+# at any width (`rndlib.any_network`).
 #
-# There is no infinite kernel to compare with, so the reference is the mean tangent kernel of the module over draws
-# (`kernels.empirical`). The control trains the weights themselves, and draws $\psi$ as they are drawn. This is what one
-# gets by applying the paper's recipe to a PyTorch module as it is.
+# The reference is the mean tangent kernel of the module over draws (`kernels.empirical`). The control trains the weights
+# themselves, with $\psi$ from the same law. This is what the paper's recipe gives for a PyTorch module as it is. The
+# module has no biases. With PyTorch's biases the law holds too, but their variance falls as one over the width, so the
+# kernel itself is another one at each width, and no rate could be seen.
 
 
 # %%
@@ -321,6 +396,10 @@ module_errors, weights_themselves = (
 )
 _ = ledger.record("A4", *(in_law(errors, module_posterior) for errors in (module_errors, weights_themselves)))
 ledger
+
+# %% [markdown]
+# The tangent kernel of a single module should approach the mean one, at the rate of A1. The control is the mean kernel
+# of training on the weights themselves.
 
 # %%
 chosen = grey["X_test"][: 2 * n_mixed]
@@ -371,4 +450,18 @@ def whitened_errors(n):
 
 linear = {n: [joint_law(white, zero, np.eye(n_joint)) for white in whitened_errors(n)] for n in linear_widths}
 _ = ledger.record("A5", *(worst(found) for found in zip(*linear.values(), strict=True)))
+ledger
+
+# %% [markdown]
+# ## Limits
+#
+# Both data sets are small images, the networks have two convolutions, and training sets are small enough for hundreds of
+# networks to be trained. The references are exact for the architecture, not for the task: how good a model of the labels
+# the infinite network is, no check here says. Kernels of modules with PyTorch's biases, of deeper networks, and with
+# strides or pooling of other kinds can be had from `kernels.empirical` in the same way.
+#
+# ## Ledger
+
+# %%
+ledger.write()
 ledger
