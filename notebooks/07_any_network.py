@@ -15,11 +15,13 @@
 # %% [markdown]
 # # Any network: the equivalences for a convolutional network on images
 #
-# > **Claim.** The three equivalences hold for networks that the user wrote: with the network's own kernels in place of
-# > those of Eq. 1.\
+# > **Claim.** The three equivalences hold for networks that the user wrote, with their own kernels in place of those of
+# > Eq. 1.\
 # > **Picture.** Errors of convolutional networks on digits and on Atari screens fall on the laws of their exact
-# > infinite kernels, as one over the root of the number of channels.\
-# > **Verdict.** TODO
+# > infinite kernels, at the rate of one over the root of the number of channels.\
+# > **Verdict.** With 0.15 allowed, the start is off its law by A1 0.04, the Bayesian RND error by A3 0.091, that of
+# > PyTorch modules by A4 0.094, and the log ratio of half the RND error to the ensemble's variance by A2 0.091. With 0.1
+# > allowed, linearised errors are off by A5 0.046 at any width.
 #
 # The paper proves its theorems for fully connected networks. Their proofs use two facts about a network: at
 # initialisation it is Gaussian with the NNGP kernel $\kappa$, and in training its tangent kernel $\Theta$ stays what it
@@ -67,6 +69,7 @@ from math import inf
 
 import jax
 import numpy as np
+import torch
 from jax import numpy as jnp
 from jax.experimental import enable_x64
 from torch import nn
@@ -93,6 +96,7 @@ with warnings.catch_warnings():  # of its own dependencies, while it is imported
     warnings.simplefilter("ignore")
     from neural_tangents import stax
 
+torch.set_num_threads(1)  # Its threads and those of JAX wait for each other.
 flow = GradientFlow(rtol=rtol)
 ledger = Ledger()
 
@@ -105,14 +109,14 @@ def worst(findings):
 # %% [markdown]
 # ## The images
 #
-# Both data sets come with packages. scikit-learn has handwritten *digits* of 8 by 8 grey pixels. Half of the test images
-# are of classes that the training images do not have. ale-py has Atari *games*. Each screen is of another game, grey as
-# usual in reinforcement learning, and reduced to 8 by 8 pixels. Both sets are centred and scaled by their training
-# images.
+# Both data sets come with packages. scikit-learn has handwritten *digits* of 8 by 8 grey pixels. Half of the test
+# images are of classes that the training images do not have. ale-py has Atari *games*. Each screen is of another game,
+# grey as usual in reinforcement learning, and reduced to 8 by 8 pixels. Both sets are centred and scaled by their
+# training images.
 
 # %%
 digits = data.digits(data_seed, n_train, n_points // 2)
-tests = np.stack([digits.inside, digits.outside["held-out digits"]], axis=1)  # one of each in turn
+tests = np.stack([digits.inside, digits.outside["held-out digits"]], axis=1).reshape(n_points, -1)  # in turn
 rows = {"digits": (digits.X, tests), "games": data.games(data_seed, n_train, n_points)}
 images = {name: tuple(part.reshape(-1, 8, 8, 1) for part in pair) for name, pair in rows.items()}
 X, points = images["digits"]
@@ -120,14 +124,19 @@ y = np.where(digits.digits % 2, 0.5, -0.5)  # one for odd and zero for even digi
 zero = np.zeros(n_joint)
 
 # %% tags=["figure"]
-shown = {f"{name}, {part}": of[:n_joint] for name, pair in rows.items() for part, of in zip(("train", "test"), pair)}
 fig_images = figures.images(
-    {name: of.reshape(len(of) if of.ndim == 2 else -1, 64)[:n_joint] for name, of in shown.items()},
+    {
+        f"{name}, {part}": of[:8]
+        for name, pair in rows.items()
+        for part, of in zip(["train", "test"], pair, strict=True)
+    },
     "Training and test images of both data sets",
 )
 figures.save(fig_images, "fig_images")
 
 # %% [markdown]
+# The images as the networks see them: dark is above the mean training image, light below it.
+#
 # ## The network
 #
 # This is all that a user writes: a function that draws parameters, and one that applies them. Two convolutions of 3 by
@@ -282,9 +291,9 @@ figures.save(fig_a2, "fig_a2")
 #
 # ## A3: the Bayesian RND error has the posterior covariance
 #
-# Only the target changes, to $\nabla_\theta u(x; \vartheta_0)^\top \psi^*$. This is one Jacobian-vector product, whatever
-# the network $u$ is (Theorem 4.2, notebook 03). No label is needed, so both data sets take part. The control is the
-# error of standard RND.
+# Only the target changes, to $\nabla_\theta u(x; \vartheta_0)^\top \psi^*$. This is one Jacobian-vector product,
+# whatever the network $u$ is (Theorem 4.2, notebook 03). No label is needed, so both data sets take part. The control
+# is the error of standard RND.
 
 # %%
 models = {
@@ -363,14 +372,14 @@ figures.save(fig_slope, "fig_slope")
 #
 # PyTorch draws weights from $U(-1, 1)/\sqrt{\text{fan-in}}$ and has no factors outside. For Bayesian RND this matters:
 # $\psi$ must have the law that makes the prior of the error the kernel of the training. The library trains every tensor
-# relative to the scale $s$ of its initial weights, $w = s\,\omega$, and draws $\psi$ from the law of the initial weights.
-# The kernel is then $J S^2 J^\top$ with $S = \mathrm{diag}(s)$, and the error before training has its mean as covariance,
-# at any width (`rndlib.any_network`).
+# relative to the scale $s$ of its initial weights, $w = s\,\omega$, and draws $\psi$ from the law of the initial
+# weights. The kernel is then $J S^2 J^\top$ with $S = \mathrm{diag}(s)$, and the error before training has its mean as
+# covariance, at any width (`rndlib.any_network`).
 #
-# The reference is the mean tangent kernel of the module over draws (`kernels.empirical`). The control trains the weights
-# themselves, with $\psi$ from the same law. This is what the paper's recipe gives for a PyTorch module as it is. The
-# module has no biases. With PyTorch's biases the law holds too, but their variance falls as one over the width, so the
-# kernel itself is another one at each width, and no rate could be seen.
+# The reference is the mean tangent kernel of the module over draws (`kernels.empirical`). The control trains the
+# weights themselves, with $\psi$ from the same law. This is what the paper's recipe gives for a PyTorch module as it
+# is. The module has no biases. With PyTorch's biases the law holds too, but their variance falls as one over the width,
+# so the kernel itself is another one at each width, and no rate could be seen.
 
 
 # %%
@@ -422,10 +431,10 @@ ledger
 # ## A5: linearised, at any width
 #
 # A1 to A4 are limits. `linearised=True` leaves the limit out: it trains the network linearised at its start, whose
-# tangent kernel does not change. Each head has a $\psi$ of its own. Its error is then an exact draw from the posterior of
-# the Gaussian process that has the tangent kernel of this one network, at any width. So the check whitens the errors of
-# each network by the posterior of its own kernel. What comes out should be standard normal up to Monte-Carlo noise, even
-# with four channels. The control whitens with the mean kernel over networks.
+# tangent kernel does not change. Each head has a $\psi$ of its own. Its error is then an exact draw from the posterior
+# of the Gaussian process that has the tangent kernel of this one network, at any width. So the check whitens the errors
+# of each network by the posterior of its own kernel. What comes out should be standard normal up to Monte-Carlo noise,
+# even with four channels. The control whitens with the mean kernel over networks.
 
 
 # %%
@@ -455,10 +464,10 @@ ledger
 # %% [markdown]
 # ## Limits
 #
-# Both data sets are small images, the networks have two convolutions, and training sets are small enough for hundreds of
-# networks to be trained. The references are exact for the architecture, not for the task: how good a model of the labels
-# the infinite network is, no check here says. Kernels of modules with PyTorch's biases, of deeper networks, and with
-# strides or pooling of other kinds can be had from `kernels.empirical` in the same way.
+# Both data sets are small images, the networks have two convolutions, and training sets are small enough for hundreds
+# of networks to be trained. The references are exact for the architecture, not for the task: how good a model of the
+# labels the infinite network is, no check here says. Kernels of modules with PyTorch's biases, of deeper networks, and
+# with strides or pooling of other kinds can be had from `kernels.empirical` in the same way.
 #
 # ## Ledger
 

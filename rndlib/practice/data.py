@@ -20,6 +20,7 @@ _GAMES = (
 )
 _FRAME = 60  # of a game, a second after it is switched on
 
+
 @dataclass(frozen=True)
 class Split:
     """Training and test points with their labels, centred and scaled by the training points."""
