@@ -20,8 +20,8 @@
 # > **Picture.** Errors of convolutional networks on digits and on Atari screens fall on the laws of their exact
 # > infinite kernels, at the rate of one over the root of the number of channels.\
 # > **Verdict.** With 0.15 allowed, the start is off its law by A1 0.04, the Bayesian RND error by A3 0.091, that of
-# > PyTorch modules by A4 0.094, and the log ratio of half the RND error to the ensemble's variance by A2 0.091. With 0.1
-# > allowed, linearised errors are off by A5 0.046 at any width.
+# > PyTorch modules by A4 0.094, and the log ratio of half the RND error to the ensemble's variance by A2 0.091. With
+# > 0.1 allowed, linearised errors are off by A5 0.046 at any width.
 #
 # The paper proves its theorems for fully connected networks. Their proofs use two facts about a network: at
 # initialisation it is Gaussian with the NNGP kernel $\kappa$, and in training its tangent kernel $\Theta$ stays what it

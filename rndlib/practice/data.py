@@ -114,7 +114,7 @@ def _screen(game: str) -> UInt8[np.ndarray, "height width"]:
     ALEInterface.setLoggerMode(LoggerMode.Error)
     console = ALEInterface()
     console.setInt("random_seed", 0)
-    console.loadROM(roms.get_rom_path(game))
+    console.loadROM(str(roms.get_rom_path(game)))
     for _ in range(_FRAME):
         console.act(0)
     return console.getScreenGrayscale()
