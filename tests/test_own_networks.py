@@ -259,3 +259,12 @@ def zero_head(outputs: int) -> nn.Module:
 def test_bad_input(message):
     with pytest.raises(ValueError, match=message):
         BAD[message](Module(convolutional))
+
+
+def test_a_network_is_traced_once_for_each_shape_of_points(monkeypatch):
+    """Every evaluation asks for the size of its arrays; a trace takes far longer than an evaluation."""
+    net, calls = Module(lambda outputs: nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, outputs))), []
+    largest = net._largest
+    monkeypatch.setattr(net, "_largest", lambda x: (calls.append(x.shape), largest(x))[1])
+    assert [net.activations(np.zeros((1, 3))) for _ in range(3)] == [8, 8, 8]
+    assert calls == [(1, 3)]
