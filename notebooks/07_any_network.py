@@ -42,11 +42,12 @@
 
 # %% tags=["parameters"]
 width: int = 64  # channels of each layer of a trained network
-networks: int = 400  # networks of each kind in A1 to A3
+networks: int = 400  # networks of each kind in A1 and A3
+pairs: int = 640  # RND models, and ensemble members, in A2
 modules: int = 280  # PyTorch modules in A4
 kernel_modules: int = 40  # of them, those whose tangent kernels are compared, at each of kernel_widths
 draws: int = 64  # modules over which their mean kernel is taken
-n_points: int = 16  # test images
+n_points: int = 32  # test images
 n_joint: int = 8  # of these, how many enter joint laws, an even number
 kernel_widths: list[int] = [32, 256]  # channels at which tangent kernels are compared
 kernel_networks: int = 160  # networks of each width
@@ -240,8 +241,8 @@ ledger
 # (A2-law), with the infinite kernels in it.
 
 # %%
-rnd = RND(network(width), 1, networks, seed=seed, solver=flow).fit(X).errors(points)
-members = {n: DeepEnsemble(network(n), networks, seed=seed, solver=flow).fit(X, y).functions(points) for n in widths}
+rnd = RND(network(width), 1, pairs, seed=seed, solver=flow).fit(X).errors(points)
+members = {n: DeepEnsemble(network(n), pairs, seed=seed, solver=flow).fit(X, y).functions(points) for n in widths}
 law = laws.ensemble(infinite, X, y, points, full_cov=True)
 of_flattened = laws.ensemble(flattened, X, y, points, full_cov=True)
 
@@ -312,7 +313,7 @@ cov = posteriors["digits"].cov[:n_joint, :n_joint]
 samples = {"Bayesian RND error": errors["digits", width], "control: standard RND": rnd}
 fig_a3 = figures.covariances(
     cov,
-    {label: of[:, :n_joint].T @ of[:, :n_joint] / networks for label, of in samples.items()},
+    {label: of[:, :n_joint].T @ of[:, :n_joint] / len(of) for label, of in samples.items()},
     "Theorem 4.2 for a convolutional network: the posterior covariance on digits",
 )
 figures.save(fig_a3, "fig_a3")
@@ -337,7 +338,7 @@ def regression_errors(kernel_fn):
     """Distances of ensemble members and of Bayesian errors from the regression, each (networks, widths)."""
     gains, member, bayesian = left(kernel_fn), [], []
     for n in widths:
-        f = initial.functions(network(n), np.concatenate([X, points]), networks, seed=seed)[:, 0]
+        f = initial.functions(network(n), np.concatenate([X, points]), pairs, seed=seed)[:, 0]
         way = (y - f[:, :n_train]) @ gains
         member.append(relative_error(members[n], f[:, n_train:] + way, way))
         predictor, target = models["digits", n].initial(np.concatenate([X, points]))
