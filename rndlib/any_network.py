@@ -26,7 +26,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, sqrt
+from math import ceil, prod, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -105,18 +105,23 @@ class AnyNetwork(ABC):
         """`activations`, by a trace of the network."""
 
     @cached_property
+    def shapes(self) -> list[list[tuple[int, ...]]]:
+        """The shapes of the tensors of every layer, for one output."""
+        return [[a.shape for a in layer] for layer in self.draw(1, 0)]
+
+    @property
     def hidden_parameters(self) -> int:
         """Number of trained weights below the head."""
-        return sum(array.size for layer in self.draw(1, 0)[:-1] for array in layer)
+        return sum(prod(shape) for layer in self.shapes[:-1] for shape in layer)
 
-    @cached_property
+    @property
     def width(self) -> int:
         """Number of features that the head reads: the size of its largest tensor, for one output."""
-        return max(array.size for array in self.draw(1, 0)[-1])
+        return max(prod(shape) for shape in self.shapes[-1])
 
     def parameters(self, heads: int) -> int:
         """Number of trained weights, for an output of `heads`."""
-        return self.hidden_parameters + heads * sum(array.size for array in self.draw(1, 0)[-1])
+        return self.hidden_parameters + heads * sum(prod(shape) for shape in self.shapes[-1])
 
     def draw(self, outputs: int, seed: int) -> list[tuple[np.ndarray, ...]]:
         """The parameters omega of a new network.
@@ -250,6 +255,11 @@ class AnyNetwork(ABC):
 
 Network = MLP | AnyNetwork
 """What can be trained."""
+
+
+def spawned(seed: int, *key: int) -> int:
+    """The seed of one draw among many, independent of the others, in the form that JAX and PyTorch take."""
+    return int(np.random.SeedSequence(seed, spawn_key=key).generate_state(1)[0])
 
 
 def _outputs_axes(one: Weights, two: Weights) -> dict[str, int | None]:

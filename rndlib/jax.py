@@ -17,9 +17,8 @@ from rndlib.training.backends.jax.precision import in_float64
 class Function(AnyNetwork):
     """A network that is a function of its parameters, for the estimators, `kernels.empirical` and `initial`.
 
-    It is trained in the parametrisation of the theorems: each array of weights relative to the
-    scale of its initial values (`rndlib.any_network`). The head is the last layer, whose arrays alone depend on the
-    number of outputs.
+    It is trained in the parametrisation of the theorems: each array of weights relative to the scale of its initial
+    values (`rndlib.any_network`). The head is the last layer, whose arrays alone depend on the number of outputs.
     Everything but the solver's steps is computed in float64.
 
     Parameters

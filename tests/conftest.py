@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from jaxtyping import install_import_hook
+from jaxtyping import config, install_import_hook
 
 # Before anything imports rndlib: a module that is loaded already is not checked.
 install_import_hook("rndlib", "typecheck.check")
@@ -28,3 +28,11 @@ def site(tmp_path_factory) -> Path:
     done = subprocess.run([sys.executable, build, folder], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return folder
+
+
+@pytest.fixture
+def as_a_user():
+    """Without the tests' own check of annotations, which would speak up first."""
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)

@@ -4,7 +4,6 @@ from math import sqrt
 
 import equinox as eqx
 import jax
-import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -19,14 +18,6 @@ pytestmark = pytest.mark.torch
 
 X = np.random.default_rng(0).normal(size=(5, 3))
 IMAGES = np.random.default_rng(1).normal(size=(4, 1, 6, 6))
-
-
-@pytest.fixture
-def as_a_user():
-    """Without the tests' own check of annotations, which would speak up first."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 class Affine(nn.Module):

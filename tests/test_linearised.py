@@ -117,7 +117,7 @@ def test_bad_settings(arguments, message):
 
 
 def test_a_singular_kernel_is_refused():
-    with pytest.raises(ValueError, match="the tangent kernel of the linearised network is singular"):
+    with pytest.raises(ValueError, match="X: the tangent kernel of its rows is singular in float64"):
         RND(MLP(3, width=32, depth=1), linearised=True).fit(DATA.X)
     with pytest.raises(ValueError, match="X has 1 repeated rows"):
         RND(MLP(3, width=32), linearised=True).fit(DATA.X[[0, 0]])

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -29,6 +28,7 @@ from rndlib import (
     initial,
     kernels,
 )
+from rndlib.any_network import spawned
 from rndlib.jax import Function
 from rndlib.torch import Module
 from rndlib.training.backends.jax import traced as jax_traced
@@ -39,11 +39,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::rndlib.Head
 
 DATA = datasets.toy(seed=0, n_test=5)
 NET = MLP(3, width=64)
-SEEDS = {
-    int(np.random.SeedSequence(0, spawn_key=(int(role), body)).generate_state(1)[0]): (role, body)
-    for role in Role
-    for body in range(4)
-}
+SEEDS = {spawned(0, int(role), body): (role, body) for role in Role for body in range(4)}
 IMAGES = np.random.default_rng(1).normal(size=(6, 1, 6, 6))
 LABELS = np.arange(6.0)
 
@@ -238,14 +234,6 @@ def test_an_estimator_with_a_network_is_cloned_and_pickled():
         again = pickle.loads(pickle.dumps(net))
         found, expected = (n.functions(n.initial(2, 3), IMAGES) for n in (again, net))
         assert np.array_equal(found, expected)
-
-
-@pytest.fixture
-def as_a_user():
-    """Without the tests' own check of annotations, which would speak up first."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 BAD = {

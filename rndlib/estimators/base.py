@@ -172,8 +172,6 @@ class Estimator(BaseEstimator):
         self._as_fitted = None
         self._check()
         points: Any
-        # X in row order: data frames are stored by columns, and the memory order changes rounding.
-        options: dict[str, Any] = {"y": y, "dtype": np.float64, "order": "C"}
         if isinstance(self.net, AnyNetwork):
             backends.of(self.net, self.backend)
             points = checks.points_of_any_shape("X", X)
@@ -181,6 +179,8 @@ class Estimator(BaseEstimator):
             self.net.examine(points)
             self.net_, self._shape = self.net, points.shape[1:]
             return points, y
+        # X in row order: data frames are stored by columns, and the memory order changes rounding.
+        options: dict[str, Any] = {"y": y, "dtype": np.float64, "order": "C"}
         if y is None:
             points = validate_data(self, X, **options)
         else:

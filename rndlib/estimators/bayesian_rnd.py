@@ -84,9 +84,11 @@ class BayesianRND(RegressorMixin, Distillation):
         """
         points, labels = self._begin(X, y)
         self._mean_network = None
+        labels = labels if self.mean is None else None
         if self.linearised:
-            self._has_labels = labels is not None and self.mean is None
-            return self._end(linearised.train(self, points, labels if self._has_labels else None))
+            trained = linearised.train(self, points, labels)
+            self._mean_network = None if labels is None else trained
+            return self._end(trained)
         warn_if_narrow(self.net_, self.heads, self._points_that_count(points), self.directions)
 
         def targets(bodies: list[int], start: Params) -> np.ndarray:
@@ -96,7 +98,7 @@ class BayesianRND(RegressorMixin, Distillation):
             return labels + self._functions(start, points, "float64")
 
         trained = self._train(self.heads, self.bodies, Role.PREDICTOR, points, targets)
-        if labels is not None and self.mean is None:
+        if labels is not None:
             self._mean_network = self._train(1, 1, Role.MEAN, points, mean_targets, jitter=False)
         return self._end(trained)
 
@@ -172,10 +174,10 @@ class BayesianRND(RegressorMixin, Distillation):
         fitted, points = self._fitted, self._points(X)
         if fitted.mean is not None:
             return checks.labels("mean(X)", fitted.mean(points), len(points))[None]
-        if fitted.linearised and fitted._has_labels:
-            return fitted._trained.evaluate(partial(linearised.means, fitted, X=points))
         if fitted._mean_network is None:
             raise NotFittedError("fit had no y to train a mean on: call fit(X, y), or give mean= a function of X")
+        if fitted.linearised:
+            return fitted._mean_network.evaluate(partial(linearised.means, fitted, X=points))
 
         def centred(_: list[int], params: Params) -> np.ndarray:
             start = draw(fitted.net_, 1, fitted.seed, Role.MEAN, range(1))

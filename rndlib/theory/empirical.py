@@ -7,7 +7,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.any_network import AnyNetwork, Tensor, Weights
+from rndlib.any_network import AnyNetwork, Tensor, Weights, spawned
 
 Points = Float[np.ndarray, "n *shape"]
 Matrix = Float[np.ndarray, "n1 n2"]
@@ -35,10 +35,7 @@ def parts(
     head, body = np.zeros((len(X), len(other))), np.zeros((len(X), len(other)))
     count = checks.whole("draws", draws, at_least=1)
     for draw in range(count):
-        weights = net.initial(
-            1,
-            int(np.random.SeedSequence(checks.whole("seed", seed, at_least=0), spawn_key=(draw,)).generate_state(1)[0]),
-        )
+        weights = net.initial(1, spawned(checks.whole("seed", seed, at_least=0), draw))
         for i, j, in_head, in_body in _blocks(net, weights, tensors, X, None if X_test is None else other, rows):
             head[i, j] += in_head / count
             body[i, j] += in_body / count

@@ -23,9 +23,8 @@ _DRAWING = Lock()  # PyTorch's generator is one for all threads.
 class Module(AnyNetwork):
     """A network that `build` makes, for the estimators, `kernels.empirical` and `initial`.
 
-    It is trained in the parametrisation of the theorems: each tensor of weights relative to the
-    scale of its initial values (`rndlib.any_network`). The head is the last layer, whose tensors alone depend on the
-    number of outputs.
+    It is trained in the parametrisation of the theorems: each tensor of weights relative to the scale of its initial
+    values (`rndlib.any_network`). The head is the last layer, whose tensors alone depend on the number of outputs.
     Everything but the solver's steps is computed in float64.
 
     Parameters

@@ -8,6 +8,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from rndlib import checks
+from rndlib.any_network import spawned
 from rndlib.network import MLP
 from rndlib.torch.module import Module
 from rndlib.training.backends.torch.linearise import apply
@@ -68,9 +69,8 @@ class Bodies(nn.ModuleList):
     ):
         heads, bodies = checks.whole("heads", heads, at_least=1), checks.whole("bodies", bodies, at_least=1)
         seed = checks.whole("seed", seed, at_least=0)
-        # The seeds of `rndlib.training.weights`, in the form that PyTorch takes.
-        sequences = (np.random.SeedSequence(seed, spawn_key=(int(role), body)) for body in range(bodies))
-        super().__init__(net._built(heads, int(own.generate_state(1)[0])).to(dtype) for own in sequences)
+        # The seeds of `rndlib.training.weights.draw`.
+        super().__init__(net._built(heads, spawned(seed, int(role), body)).to(dtype) for body in range(bodies))
 
     def forward(self, obs: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, "batch outputs"]:
         return torch.cat([body(obs) for body in self], 1)

@@ -2,16 +2,15 @@
 
 A network linearised at theta_0 keeps its tangent kernel Theta, and each head has parameters of its own: the change of
 its function is Theta_xX v, with v = Theta^-1 (I - e^{-t Theta}) r for the residual r at the start. All heads of a body
-share one N x N eigenproblem, at any width and number of heads, where training on shared parameters would have one of
+share one N x N system, at any width and number of heads, where training on shared parameters would have one of
 N K x N K.
 """
-
-from math import inf
 
 import numpy as np
 from jaxtyping import Float
 
 from rndlib.any_network import Network
+from rndlib.theory.dynamics import gain
 from rndlib.training.protocols import Backend, Columns
 from rndlib.training.weights import Params
 
@@ -31,19 +30,9 @@ def weights(
 
     Raises
     ------
-    ValueError: Theta is singular, and `time` is infinite.
+    ValueError: Theta is singular, and `time` is long enough for this to matter.
     """
     theta = np.add(*backend.tangent_kernels(net, point, X))[:, 0, 0] + noise_std**2 * np.eye(len(X))
-    values, vectors = np.linalg.eigh(theta)
-    low, high = values[:, :1], values[:, -1:]
-    if time == inf and (low <= len(X) * np.finfo(float).eps * high).any():
-        raise ValueError(
-            f"X: the tangent kernel of the linearised network is singular in float64 (eigenvalues from {low.min():.1e} "
-            f"to {high.max():.1e}): drop points that nearly repeat others, give noise_std > 0 where it is offered, a "
-            "finite training time, or a wider network"
-        )
-    values = np.maximum(values, np.finfo(float).tiny)
-    gain = 1 / values if time == inf else -np.expm1(-time * values) / values
-    v = vectors @ (gain[:, :, None] * (vectors.swapaxes(1, 2) @ r))
+    v = np.stack([gain(A, residuals, time, None) for A, residuals in zip(theta, r, strict=True)])
     size = np.linalg.norm(r)
     return v, float(np.linalg.norm(r - theta @ v) / size) if size else 0.0

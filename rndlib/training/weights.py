@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from rndlib.any_network import Network
+from rndlib.any_network import Network, spawned
 from rndlib.network import MLP
 from rndlib.training.trees import mapped
 
@@ -45,8 +45,8 @@ def draw(net: Network, heads: int, seed: int, role: Role, bodies: Sequence[int])
     """Initial weights of `bodies`: i.i.d. N(0, 1), or by the law of a network of the user's own over its scales."""
     if isinstance(net, MLP):
         return _normal(_shapes(net, heads), [stream(seed, role, body) for body in bodies])
-    seeds = [int(np.random.SeedSequence(seed, spawn_key=(int(role), body)).generate_state(1)[0]) for body in bodies]
-    return mapped(lambda *each: np.stack(each), *(net.draw(heads, own) for own in seeds))
+    draws = (net.draw(heads, spawned(seed, int(role), body)) for body in bodies)
+    return mapped(lambda *each: np.stack(each), *draws)
 
 
 def draw_directions(net: Network, seed: int, bodies: Sequence[int], heads: Sequence[int] | None) -> Directions:
@@ -55,7 +55,8 @@ def draw_directions(net: Network, seed: int, bodies: Sequence[int], heads: Seque
     heads=None draws one direction per body, and a list of heads one per body and head, one body after the other.
     """
     keys = [(body,) for body in bodies] if heads is None else [(b, h) for b in bodies for h in heads]
-    return _normal(_shapes(net, 1)[:-1], [stream(seed, Role.DIRECTION, *key) for key in keys])
+    shapes = _shapes(net, 1) if isinstance(net, MLP) else net.shapes
+    return _normal(shapes[:-1], [stream(seed, Role.DIRECTION, *key) for key in keys])
 
 
 def paired(params: Params, directions: Directions) -> tuple[Any, Directions]:
@@ -75,11 +76,9 @@ def draw_offsets(
     return np.stack([stream(seed, Role.OFFSET, body).standard_normal((n_samples, heads)) for body in bodies])
 
 
-def _shapes(net: Network, heads: int) -> list[list[tuple[int, ...]]]:
+def _shapes(net: MLP, heads: int) -> list[list[tuple[int, ...]]]:
     """The shapes of the tensors of every layer."""
-    if isinstance(net, MLP):
-        return [[(rows, columns), (rows,)] for rows, columns in net.layer_shapes(heads)]
-    return [[a.shape for a in layer] for layer in net.draw(heads, 0)]
+    return [[(rows, columns), (rows,)] for rows, columns in net.layer_shapes(heads)]
 
 
 def _normal(shapes: list[list[tuple[int, ...]]], streams: list[np.random.Generator]) -> Params:

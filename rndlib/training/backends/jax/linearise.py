@@ -22,6 +22,7 @@ from rndlib.any_network import Network
 from rndlib.network import MLP
 from rndlib.training.backends.jax.activations import value_and_slope
 from rndlib.training.backends.jax.traced import Traced
+from rndlib.training.trees import mapped
 
 # Fan-in and fan-out differ from layer to layer; jaxtyping does not bind names with an underscore. Weights are the
 # transposes of Eq. 1's, so that a layer is x w and its units lie side by side in memory.
@@ -51,12 +52,12 @@ def to_jax(net: Network, params: Sequence[Any], dtype: str = "float64") -> list[
     """Parameters or directions of any network in the form that `linearised` takes."""
     if isinstance(net, MLP):
         return [*transposed(params, dtype)]
-    return [tuple(np.asarray(a, dtype) for a in layer) for layer in params]
+    return mapped(lambda a: np.asarray(a, dtype), params)
 
 
 def to_numpy(net: Network, params: Sequence[Any]) -> list[tuple[np.ndarray, ...]]:
     """The inverse of `to_jax`."""
-    return [*in_numpy(params)] if isinstance(net, MLP) else [tuple(map(np.asarray, layer)) for layer in params]
+    return [*in_numpy(params)] if isinstance(net, MLP) else mapped(np.asarray, params)
 
 
 def scaled(net: MLP, params: Params) -> Params:

@@ -17,6 +17,7 @@ from torch import Tensor
 from rndlib.network import MLP
 from rndlib.training.backends.torch.activations import value, value_and_slope
 from rndlib.training.backends.torch.traced import Traced, TracedBody
+from rndlib.training.trees import mapped
 
 # Fan-in and fan-out differ from layer to layer; jaxtyping does not bind names with an underscore.
 Params = list[tuple[Float[Tensor, "*stack _fan_out _fan_in"], Float[Tensor, "*stack _fan_out"]]]
@@ -56,7 +57,7 @@ def linearised(
 
 def _unstacked(params: Any) -> list[Any]:
     """The parameters of one body after the other."""
-    return [[tuple(a[i] for a in layer) for layer in params] for i in range(len(params[-1][0]))]
+    return [mapped(lambda a, i=i: a[i], params) for i in range(len(params[-1][0]))]
 
 
 class LinearMLP:

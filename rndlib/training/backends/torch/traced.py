@@ -13,6 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import grad, jacrev, vmap
 
+from rndlib.training.trees import mapped
+
 FORMED = 2**26
 """Most derivatives, points times heads times parameters, that are held at once to form a kernel."""
 
@@ -26,7 +28,7 @@ class TracedBody:
 
     def __init__(self, function: Callable[[Any, Tensor], Tensor], params: Any, X: Float[Tensor, "n *shape"]):
         self.function, self.X = function, X
-        self.params = [tuple(a.detach().requires_grad_() for a in layer) for layer in params]
+        self.params = mapped(lambda a: a.detach().requires_grad_(), params)
         with torch.enable_grad():
             self.graph = function(self.params, X)
 
@@ -42,7 +44,7 @@ class TracedBody:
             return v, list(torch.autograd.grad(self.graph, self.leaves, v, create_graph=True, materialize_grads=True))
 
     def in_float32(self) -> "TracedBody":
-        return TracedBody(self.function, [tuple(a.float() for a in layer) for layer in self.params], self.X.float())
+        return TracedBody(self.function, mapped(Tensor.float, self.params), self.X.float())
 
     def push_forward(self, change: Any) -> Float[Tensor, "n heads"]:
         v, pulled = self.pulled
@@ -52,18 +54,18 @@ class TracedBody:
 
     def pull_back(self, v: Float[Tensor, "n heads"]) -> Any:
         flat = iter(torch.autograd.grad(self.graph, self.leaves, v, retain_graph=True, materialize_grads=True))
-        return [tuple(next(flat) for _ in layer) for layer in self.params]
+        return mapped(lambda _: next(flat), self.params)
 
     def kernel_product(self, v: Float[Tensor, "vectors n heads"]) -> Float[Tensor, "vectors n heads"]:
         return torch.stack([self.push_forward(self.pull_back(one)) for one in v])
 
     def kernel_matrix(self) -> Float[Tensor, "n_heads n_heads"]:
         each = vmap(jacrev(lambda params, x: self.function(params, x[None])[0]), (None, 0))
-        params = [tuple(a.detach() for a in layer) for layer in self.params]
+        params = mapped(Tensor.detach, self.params)
         return self._gram(lambda X: each(params, X), self.graph.shape[1])
 
     def last_layer_gram(self) -> Float[Tensor, "n n"]:
-        *body, head = [tuple(a.detach() for a in layer) for layer in self.params]
+        *body, head = mapped(Tensor.detach, self.params)
         each = vmap(grad(lambda head, x: self.function([*body, head], x[None])[0, 0]), (None, 0))
         return self._gram(lambda X: [each(head, X)], 1)
 
@@ -101,23 +103,22 @@ class Traced:
         return Traced([one.in_float32() for one in self.each])
 
     def push_forward(self, change: Any) -> Float[Tensor, "bodies n heads"]:
-        parts = ([tuple(a[i] for a in layer) for layer in change] for i in range(len(self.each)))
+        parts = (mapped(lambda a, i=i: a[i], change) for i in range(len(self.each)))
         return torch.stack([one.push_forward(part) for one, part in zip(self.each, parts, strict=True)])
 
     def pull_back(self, v: Float[Tensor, "bodies n heads"]) -> Any:
         parts = [one.pull_back(own) for one, own in zip(self.each, v, strict=True)]
-        return [tuple(torch.stack(same) for same in zip(*layers, strict=True)) for layers in zip(*parts, strict=True)]
+        return mapped(lambda *same: torch.stack(same), *parts)
 
     def push_forward_each(self, changes: Any) -> Float[Tensor, "bodies vectors n heads"]:
         """J times several changes of the parameters, (bodies, vectors, ...)."""
-        vectors = range(changes[-1][0].shape[1])
-        each = ([tuple(a[:, i] for a in layer) for layer in changes] for i in vectors)
+        each = (mapped(lambda a, i=i: a[:, i], changes) for i in range(changes[-1][0].shape[1]))
         return torch.stack([self.push_forward(change) for change in each], 1)
 
     def pull_back_each(self, v: Float[Tensor, "bodies vectors n heads"]) -> Any:
         """J' v of several vectors v, in the shape of the parameters, (bodies, vectors, ...)."""
         each = [self.pull_back(one) for one in v.unbind(1)]
-        return [tuple(torch.stack(same, 1) for same in zip(*layer, strict=True)) for layer in zip(*each, strict=True)]
+        return mapped(lambda *same: torch.stack(same, 1), *each)
 
     def kernel_product(self, v: Float[Tensor, "bodies vectors n heads"]) -> Float[Tensor, "bodies vectors n heads"]:
         """Theta v of several vectors v."""
