@@ -22,7 +22,7 @@ from scipy import stats
 
 from rndlib import checks
 from rndlib.network import MLP
-from rndlib.theory import kernels
+from rndlib.theory import kernels, many_heads
 from rndlib.theory.dynamics import gain
 
 # A variance is a difference of kernels, so its rounding error can make it negative. Negative values down to this
@@ -89,17 +89,23 @@ def rnd_error(
     time: float = inf,
     full_cov: bool = False,
     learning_rate: float | None = None,
+    heads_per_width: float = 0.0,
 ) -> Gaussian:
     """Law of the RND error `u - g` of one head, `u` trained on `X` (N, in_dim) to match a fixed random network `g`.
 
     Its mean is zero, and its covariance is twice that of `ensemble` (Theorem 3.1, at any training time). Arguments,
     result and errors as in `ensemble`.
 
+    With `heads_per_width` it is the law in the limit of K heads on one body of width n with K / n fixed, for training
+    linearised and to convergence (`rndlib.theory.many_heads`). `net` is then an `MLP` of depth 2.
+
     >>> from rndlib import MLP, datasets, laws
     >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
     >>> (laws.rnd_error(net, data.X, data.X_test).var / laws.ensemble(net, data.X, data.y, data.X_test).var).round(6)
     array([2., 2.])
     """
+    if checks.non_negative("heads_per_width", heads_per_width):
+        return _crowded(net, X, X_test, time, 0.0, full_cov, learning_rate, heads_per_width, "standard")
     return _standard(net, X, None, X_test, time, full_cov, learning_rate, priors=2)
 
 
@@ -129,18 +135,26 @@ def bayesian_rnd_error(
     noise_std: float = 0.0,
     full_cov: bool = False,
     learning_rate: float | None = None,
+    heads_per_width: float = 0.0,
+    directions: str = "shared",
 ) -> Gaussian:
     """Law of the error of Bayesian RND, whose target makes the error at initialisation GP(0, Theta).
 
     Its mean is zero, its covariance `Theta_xx - Theta_xX A^-1 (I - E^2) Theta_Xx`: at infinite time the covariance of
     `posterior` (Theorem 4.2). With noise, training jitters the targets and pulls the parameters back to their start,
-    both by `noise_std`. Arguments, result and errors as in `ensemble`.
+    both by `noise_std`. Arguments, result and errors as in `ensemble`, `heads_per_width` as in `rnd_error`, and
+    `directions` as in `BayesianRND`, which matter only beside it.
 
     >>> from rndlib import MLP, datasets, laws
     >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
     >>> laws.bayesian_rnd_error(net, data.X, data.X_test, noise_std=0.1).var.round(3)
     array([15.769,  0.128])
+    >>> laws.bayesian_rnd_error(net, data.X, data.X_test, noise_std=0.1, heads_per_width=0.5).var.round(2)
+    array([12.45,  0.09])
     """
+    checks.choice("directions", directions, ("shared", "independent"))
+    if checks.non_negative("heads_per_width", heads_per_width):
+        return _crowded(net, X, X_test, time, noise_std, full_cov, learning_rate, heads_per_width, directions)
     return _bayesian(net, X, None, X_test, time, noise_std, full_cov, learning_rate)
 
 
@@ -202,6 +216,30 @@ def _bayesian(
     G = gain(A, C, time, learning_rate, power=2)
     prior = _kernel(net, X_test, X_test) if full_cov else _diagonal(net, X_test)
     return _gaussian(G.T @ y, prior.ntk, G, -C)
+
+
+def _crowded(
+    net: Network,
+    X: ArrayLike,
+    X_test: ArrayLike,
+    time: float,
+    noise_std: float,
+    full_cov: bool,
+    learning_rate: float | None,
+    heads_per_width: float,
+    start: str,
+) -> Gaussian:
+    if not isinstance(net, MLP) or net.depth != 2:
+        raise ValueError(f"net = {net!r}: with heads_per_width > 0, give an MLP of depth 2")
+    if time != inf or learning_rate is not None:
+        raise ValueError(
+            f"time = {time!r}, learning_rate = {learning_rate!r}: with heads_per_width > 0 there is a law at "
+            "convergence only: leave both out"
+        )
+    X, _, X_test, _ = _inputs(net, X, None, X_test, time, None, noise_std)
+    found = many_heads.covariance(net, X, X_test, float(heads_per_width), noise_std, start, full_cov)
+    var = found.diagonal().copy() if full_cov else found
+    return Gaussian(np.zeros(len(X_test)), var, found if full_cov else None)
 
 
 def _kernel(net: Network, X1: np.ndarray, X2: np.ndarray) -> kernels.Kernel:

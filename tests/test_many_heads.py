@@ -1,0 +1,137 @@
+"""The law of many heads on one body, against linearised networks whose heads share their hidden parameters."""
+
+import numpy as np
+import pytest
+
+from rndlib import MLP, datasets, kernels, laws
+from rndlib.theory import many_heads
+
+NET, DATA = MLP(3), datasets.toy(2, n_test=8)
+N = len(DATA.X)
+WIDTH, NETWORKS, WATCHED = 64, 24, 4
+
+
+def linearised(heads, noise_std, start, seed):
+    """Variance at the test points of a head, a mean over some heads of one network, by the joint kernel of all."""
+    rng = np.random.default_rng(seed)
+    points = np.concatenate([DATA.X, DATA.X_test])
+    slopes = np.hstack([NET.sigma_w / np.sqrt(3) * points, np.full((len(points), 1), NET.sigma_b)])
+    value, slope = NET.phi.value_and_slope(rng.normal(size=(WIDTH, 4)) @ slopes.T)
+    out = rng.normal(size=(heads, WIDTH))
+    last = NET.sigma_w**2 * value.T @ value / WIDTH + NET.sigma_b**2
+    hidden = NET.sigma_w / np.sqrt(WIDTH) * out[:, :, None] * slope  # (heads, units, points)
+    by_unit = hidden.transpose(1, 0, 2)[..., None] * slopes  # (units, heads, points, parameters)
+    J = by_unit.transpose(1, 2, 0, 3).reshape(heads, len(points), -1)
+    train = J[:, :N].reshape(heads * N, -1)
+    A = train @ train.T + np.kron(np.eye(heads), last[:N, :N] + noise_std**2 * np.eye(N))
+    watched = range(min(heads, WATCHED))
+    cross = np.stack([J[i, N:] @ train.T for i in watched])
+    for i in watched:
+        cross[i, :, i * N : (i + 1) * N] += last[N:, :N]
+    gains = np.linalg.solve(A, cross.reshape(-1, heads * N).T).T.reshape(len(watched), -1, heads, N)
+    found = []
+    for i in watched:
+        own, flat = J[i, N:], gains[i].reshape(-1, heads * N)
+        if start == "shared":
+            found.append(np.sum(own**2, axis=1) + np.diag(last)[N:] - np.sum(flat * cross[i], axis=1))
+            continue
+        # Errors of different heads start independently, each from D.
+        D = np.stack([2 * last if start == "standard" else J[j] @ J[j].T + last for j in range(heads)])
+        D[:, :N, :N] += (start == "independent") * noise_std**2 * np.eye(N)
+        found.append(
+            np.diag(D[i])[N:]
+            - 2 * np.sum(gains[i, :, i] * D[i, N:, :N], axis=1)
+            + np.einsum("tka,kab,tkb->t", gains[i], D[:, :N, :N], gains[i], optimize=True)
+        )
+    return np.mean(found, axis=0)
+
+
+@pytest.mark.parametrize(
+    ("start", "noise_std", "heads"),
+    [
+        ("shared", 0.0, WIDTH // 4),
+        ("standard", 0.0, WIDTH // 4),
+        ("standard", 0.0, WIDTH),
+        ("independent", 0.0, WIDTH // 4),
+        ("independent", 0.3, WIDTH),
+    ],
+)
+def test_linearised_networks_have_the_law(start, noise_std, heads):
+    """What many heads change is what the law says, and not nothing.
+
+    The number is the log of the variance with many heads on a body over that with one, less that of the laws, a mean
+    over test points. One head on the same body cancels most of the scatter between networks. The margin is four
+    standard errors over networks and a correction of 8 / width: measured, 7 / width at 64 and at 128 units.
+    """
+
+    def law(heads):
+        kind = laws.rnd_error if start == "standard" else laws.bayesian_rnd_error
+        options = {} if start == "standard" else {"directions": start, "noise_std": noise_std}
+        return kind(NET, DATA.X, DATA.X_test, heads_per_width=heads / WIDTH, **options).var
+
+    many, one = (
+        np.stack([linearised(count, noise_std, start, seed) for seed in range(NETWORKS)]) for count in (heads, 1)
+    )
+    change = np.log(many / one).mean(axis=1)
+    margin = 4 * change.std(ddof=1) / np.sqrt(NETWORKS) + 8 / WIDTH
+    assert abs(change.mean() - np.log(law(heads) / law(1)).mean()) < margin < abs(change.mean())
+
+
+@pytest.mark.parametrize("start", ["standard", "shared", "independent"])
+def test_a_law_of_a_few_heads_is_the_limit(start):
+    """Where c goes to zero: to within the mean over units, whose error is 0.2 % of a variance (here: at most 1 %)."""
+    few = many_heads.covariance(NET, DATA.X, DATA.X_test, 1e-9, 0.1, start, full_cov=True)
+    if start == "standard":
+        G = np.linalg.solve(
+            kernels.kernel(NET, DATA.X).ntk + 0.01 * np.eye(N), kernels.kernel(NET, DATA.X, DATA.X_test).ntk
+        )
+        kappa = [kernels.kernel(NET, *pair).nngp for pair in ((DATA.X_test,), (DATA.X, DATA.X_test), (DATA.X,))]
+        expected = 2 * (kappa[0] - G.T @ kappa[1] - kappa[1].T @ G + G.T @ kappa[2] @ G)
+    else:
+        expected = laws.bayesian_rnd_error(NET, DATA.X, DATA.X_test, noise_std=0.1, full_cov=True).cov
+    assert expected is not None
+    scale = np.sqrt(expected.diagonal())
+    np.testing.assert_allclose(few / np.outer(scale, scale), expected / np.outer(scale, scale), atol=0.01)
+
+
+@pytest.mark.parametrize("start", ["standard", "shared", "independent"])
+def test_a_covariance_is_positive_and_has_the_variances(start):
+    arguments = NET, DATA.X, DATA.X_test, 0.5, 0.1, start
+    cov, var = many_heads.covariance(*arguments, full_cov=True), many_heads.covariance(*arguments, full_cov=False)
+    np.testing.assert_allclose(cov.diagonal(), var, rtol=1e-10)
+    np.testing.assert_array_equal(cov, cov.T)
+    assert np.linalg.eigvalsh(cov)[0] > 0
+
+
+def test_units_are_taken_a_few_at_a_time(monkeypatch):
+    arguments = NET, DATA.X, DATA.X_test, 0.5, 0.1, "independent", False
+    whole = many_heads.covariance(*arguments)
+    monkeypatch.setattr(many_heads, "_NUMBERS", 1000 * N * (N + 8))
+    np.testing.assert_allclose(many_heads.covariance(*arguments), whole, rtol=1e-9)
+
+
+BAD = {
+    r"heads_per_width = -0\.5": {"heads_per_width": -0.5},
+    "net = .*depth=3.*give an MLP of depth 2": {"net": MLP(3, depth=3)},
+    r"time = 1\.0, .*at convergence only": {"time": 1.0},
+    r"learning_rate = 0\.1.*at convergence only": {"learning_rate": 0.1},
+    "X has 1 repeated rows": {"X": DATA.X[[0, 0]]},
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+@pytest.mark.parametrize("law", [laws.rnd_error, laws.bayesian_rnd_error])
+def test_bad_input(law, message):
+    with pytest.raises(ValueError, match=message):
+        law(**{"net": NET, "X": DATA.X, "X_test": DATA.X_test, "heads_per_width": 0.5} | BAD[message])
+
+
+def test_a_law_that_does_not_settle_is_refused(monkeypatch):
+    monkeypatch.setattr(many_heads, "_ITERATIONS", 2)
+    with pytest.raises(ValueError, match="X: the law of many heads did not converge in 2 steps"):
+        laws.rnd_error(NET, DATA.X, DATA.X_test, heads_per_width=0.5)
+
+
+def test_directions_are_checked_where_they_do_not_matter_too():
+    with pytest.raises(ValueError, match="directions = 'own': choose one of 'shared', 'independent'"):
+        laws.bayesian_rnd_error(NET, DATA.X, DATA.X_test, directions="own")
