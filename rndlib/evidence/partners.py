@@ -30,7 +30,7 @@ from rndlib.estimators.rnd import Distillation
 from rndlib.network import MLP
 from rndlib.theory import kernels
 from rndlib.theory.dynamics import gain
-from rndlib.training.solvers import GradientDescent, GradientFlow
+from rndlib.training.solvers import GradientDescent, GradientFlow, Solver
 from rndlib.training.weights import draw_offsets
 
 
@@ -60,18 +60,17 @@ class Partners:
         if isinstance(model, Distillation) and (model.heads > 1 or model.linearised):
             raise ValueError(f"model = {model!r}: give a model with heads=1 and linearised=False")
         self.net, self.seed = model.net, model.seed
-        self.X, self.tests = (
-            checks.points(name, at, model.net.in_dim) for name, at in (("X", X), ("X_test", X_test))
-        )
+        self.X, self.tests = (checks.points(name, at, model.net.in_dim) for name, at in (("X", X), ("X_test", X_test)))
         size = "bodies" if isinstance(model, Distillation) else "members"
         self.networks = getattr(model, size) + checks.whole("more", more, 0)
-        start = clone(model).set_params(**{size: self.networks}).initial(np.vstack([self.X, self.tests]))
+        larger: Any = clone(model)
+        start = larger.set_params(**{size: self.networks}).initial(np.vstack([self.X, self.tests]))
         # The functions of an ensemble, or the errors of RND.
         self._start = np.subtract(*start) if isinstance(start, tuple) else start
         self._labelled = not isinstance(start, tuple)
 
     def trained(
-        self, y: ArrayLike | None = None, solver: GradientFlow | GradientDescent | None = None, noise_std: float = 0.0
+        self, y: ArrayLike | None = None, solver: Solver | None = None, noise_std: float = 0.0
     ) -> Float[np.ndarray, "networks T"]:
         """Every partner after training on `y` (N,), which ensembles need, at the test points.
 

@@ -62,9 +62,7 @@ def spread(values: ArrayLike, variance: ArrayLike, dof: int, confidence: float =
     return Estimate(estimate, estimate * exp(-half_width), estimate * exp(half_width))
 
 
-def squared_length(
-    groups: Sequence[Float[np.ndarray, "networks places"]], confidence: float
-) -> tuple[float, float]:
+def squared_length(groups: Sequence[Float[np.ndarray, "_ places"]], confidence: float) -> tuple[float, float]:
     """Unbiased estimate of |mu|^2, and the half-width of its interval, with `confidence` for each end.
 
     mu = sum E phi is over one or more independent groups of networks, which have one phi each. With the mean m of every
@@ -74,7 +72,7 @@ def squared_length(
 
     C is estimated from the networks, so the ends remain correct if it grows with mu.
     """
-    mu = sum(phi.mean(axis=0) for phi in groups)
+    mu = np.sum([phi.mean(axis=0) for phi in groups], axis=0)
     # V = R^T R.
     R = np.concatenate([(phi - phi.mean(axis=0)) / sqrt(len(phi) * (len(phi) - 1)) for phi in groups])
     # With fewer networks than places, the Gram matrix over networks is smaller, and has the same traces.
@@ -87,7 +85,7 @@ def squared_length(
 
 def grouped(
     each: Callable[[np.ndarray], np.ndarray], samples: np.ndarray, partners: ArrayLike | None
-) -> list[Float[np.ndarray, "networks ..."]]:
+) -> list[Float[np.ndarray, "_ ..."]]:
     """Independent groups of networks whose means of `each` add up to an estimate of its mean over networks.
 
     `samples` (networks, ...) are of trained networks. `partners` (networks and two or more, ...) are their partners,

@@ -18,7 +18,6 @@ from rndlib import checks
 from rndlib.evidence.claims import Finding, check
 from rndlib.evidence.statistics.intervals import grouped, positive_variance
 
-
 Partners = tuple[ArrayLike | None, ArrayLike | None]
 
 
@@ -114,7 +113,7 @@ def _squares(
 
 def _influences(groups: list[np.ndarray]) -> tuple[np.ndarray, Float[np.ndarray, "networks places"]]:
     """The sum of the groups' means, and each network's influence on its logarithm."""
-    total = sum(values.mean(axis=0) for values in groups)
+    total = np.sum([values.mean(axis=0) for values in groups], axis=0)
     if not np.min(total) > 0:
         raise ValueError("partners leave no variance at one of the points: give more networks")
     return total, np.vstack([(values - values.mean(axis=0)) / len(values) / total for values in groups])
