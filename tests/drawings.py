@@ -4,6 +4,7 @@ import numpy as np
 from scipy import stats
 
 from rndlib import datasets, figures, laws
+from rndlib.evidence import statistics
 from rndlib.evidence.estimate import Estimate
 from rndlib.theory.laws import Gaussian
 
@@ -26,6 +27,11 @@ def size() -> figures.Figure:
     series = {"right": (ERROR, ERROR / 2, ERROR * 2), "control: wrong": (0 * ERROR + 0.3,) * 3}
     guides, levels = {"1/sqrt(n)": ("right", -0.5)}, {"margin": 0.1}
     return figures.against_size(WIDTHS, series, "width n", "error", "it falls", guides, levels)
+
+
+def extrapolated() -> figures.Figure:
+    right, wrong = (statistics.limit(WIDTHS, [[e + h + np.array([-0.01, 0.01])] for e in ERROR]) for h in (0.0, 0.3))
+    return figures.extrapolated(WIDTHS, {"right": right, "control: wrong": wrong}, 0.05, "error", "it vanishes")
 
 
 def widths() -> figures.Figure:
@@ -114,6 +120,6 @@ def regret() -> figures.Figure:
     return figures.regret_against_queries(REGRETS, "one is better", "units")
 
 
-AXES = [size, widths, ratios, variance, trajectories, pairs, histograms, tails, distances, squares]
+AXES = [size, extrapolated, widths, ratios, variance, trajectories, pairs, histograms, tails, distances, squares]
 AXES += [functions, intervals, predictions, regret]
 DRAWN = [*AXES, scatter, covariances, matrices, images]

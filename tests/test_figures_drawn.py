@@ -37,6 +37,15 @@ def test_a_size_has_its_bars_guides_levels_and_labels():
     assert np.diff([text.get_position()[1] for text in ax.texts]).min() > 0.05
 
 
+def test_an_extrapolation_begins_at_infinite_width_and_ends_at_the_narrowest():
+    ax = drawings.extrapolated().axes[0]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["∞", "64", "256", "1024"]
+    height = np.polyfit(1 / np.array(drawings.WIDTHS), drawings.ERROR, 1)[1]
+    np.testing.assert_allclose(bars(ax.containers[0]).mean(axis=1), [height, *drawings.ERROR])
+    lines = [shown(line) for line in ax.lines if np.asarray(line.get_xdata()).tolist() == [0, 1 / 64]]
+    np.testing.assert_allclose([line[0] for line in lines], [height, height + 0.3])
+
+
 def test_scatter_has_a_panel_for_each_width_with_its_numbers():
     fig = drawings.scatter()
     assert [ax.get_title() for ax in fig.axes] == ["$n = 64$", "$n = 256$", "$n = 1024$"]

@@ -189,6 +189,13 @@ class Estimator(BaseEstimator):
         self.net_ = self._network(points.shape[1])
         return points, y
 
+    def _before(self, X: Any) -> tuple[Any, Any]:
+        """The estimator as it was fitted, or a copy of it that will not be, and its points."""
+        if self._as_fitted is not None:
+            return self._as_fitted, self._points(X)
+        model: Any = copy(self)
+        return model, model._begin(X, np.zeros(np.shape(X)[:1]))[0]  # scikit-learn asks ensembles for labels
+
     def _end(self: Model, trained: Trained) -> Model:
         """Keep the trained bodies, and a copy of the estimator that they were trained with."""
         self._trained = trained

@@ -1,7 +1,6 @@
 """Bayesian RND: an RND target with which errors are draws from the centred NTK-GP posterior, and posterior samples."""
 
 from collections.abc import Callable
-from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
@@ -13,13 +12,11 @@ from sklearn.base import RegressorMixin
 from sklearn.exceptions import NotFittedError
 
 from rndlib import checks
-from rndlib.cores import blockwise
 from rndlib.estimators import linearised
-from rndlib.estimators.base import Functions, Prediction, Variances
+from rndlib.estimators.base import Prediction, Variances
 from rndlib.estimators.rnd import Distillation
 from rndlib.network import MLP
 from rndlib.theory.crowding import points_that_count, warn_if_narrow
-from rndlib.training.problem import block_size
 from rndlib.training.weights import Params, Role, draw
 
 MeanFunction = Callable[[Float[np.ndarray, "t d"]], Variances]
@@ -101,28 +98,6 @@ class BayesianRND(RegressorMixin, Distillation):
         if labels is not None:
             self._mean_network = self._train(1, 1, Role.MEAN, points, mean_targets, jitter=False)
         return self._end(trained)
-
-    def initial(self, X: ArrayLike) -> tuple[Functions, Functions]:
-        """Predictors before training and targets at X (T, in_dim): each (bodies * heads, T), one body after the other.
-
-        Their difference is the error before training. Needs no `fit`.
-
-        >>> from rndlib import MLP, BayesianRND
-        >>> u, g = BayesianRND(MLP(2, width=64), heads=4, bodies=2).initial([[1.0, 0.0]])
-        >>> u.shape, g.shape
-        ((8, 1), (8, 1))
-        """
-        model: Any = self._as_fitted or copy(self)
-        points = self._points(X) if self._as_fitted else model._begin(X)[0]
-
-        def values(bodies: list[int]) -> np.ndarray:
-            start, tangent = model._starts(bodies)
-            predictor = model._functions(start, points, model.dtype)
-            return np.stack([predictor, model._target(bodies, tangent, points, model.dtype)], axis=1)
-
-        size = block_size(model.net_, model.heads, len(points))
-        predictors, targets = blockwise(values, model.bodies, size).swapaxes(0, 1).reshape(2, -1, len(points))
-        return predictors, targets
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
         """Mean estimate at X (T, in_dim): (T,); with `return_std` also the posterior standard deviation.

@@ -9,7 +9,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from rndlib import checks
+from rndlib.cores import blockwise
 from rndlib.estimators.base import Estimator, Functions, GroupVariances, Prediction, equal_parts
+from rndlib.training.problem import block_size
 from rndlib.training.weights import Params, Role, draw
 
 Members = TypeVar("Members", bound="_Ensemble")
@@ -61,6 +63,21 @@ class _Ensemble(RegressorMixin, Estimator):
             return fitted._functions(params, points, fitted.dtype) + fitted._added(bodies, None, points, fitted.dtype)
 
         return fitted._trained.evaluate(values)
+
+    def initial(self, X: ArrayLike) -> Functions:
+        """Every member's function before training at X (T, in_dim): (members, T). Needs no `fit`.
+
+        >>> from rndlib import MLP, DeepEnsemble
+        >>> DeepEnsemble(MLP(2, width=64), members=4).initial([[1.0, 0.0]]).shape
+        (4, 1)
+        """
+        model, points = self._before(X)
+
+        def values(bodies: list[int]) -> np.ndarray:
+            start = draw(model.net_, 1, model.seed, Role.MEMBER, bodies)
+            return model._functions(start, points, model.dtype) + model._added(bodies, start, points, model.dtype)
+
+        return blockwise(values, model.members, block_size(model.net_, 1, len(points)))[:, 0]
 
     def _added(
         self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str

@@ -7,9 +7,11 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
+from rndlib.cores import blockwise
 from rndlib.estimators import linearised
 from rndlib.estimators.base import Estimator, Functions, GroupVariances, equal_parts
 from rndlib.theory.crowding import warn_if_narrow
+from rndlib.training.problem import block_size
 from rndlib.training.solvers import GradientFlow
 from rndlib.training.weights import Params, Role, draw
 
@@ -52,6 +54,27 @@ class Distillation(Estimator):
             return fitted._functions(params, points, fitted.dtype) - target
 
         return fitted._trained.evaluate(values)
+
+    def initial(self, X: ArrayLike) -> tuple[Functions, Functions]:
+        """Predictors before training and targets at X (T, in_dim): each (bodies * heads, T), one body after the other.
+
+        Their difference is the error before training. Needs no `fit`.
+
+        >>> from rndlib import MLP, BayesianRND
+        >>> u, g = BayesianRND(MLP(2, width=64), heads=4, bodies=2).initial([[1.0, 0.0]])
+        >>> u.shape, g.shape
+        ((8, 1), (8, 1))
+        """
+        model, points = self._before(X)
+
+        def values(bodies: list[int]) -> np.ndarray:
+            start, tangent = model._starts(bodies)
+            predictor = model._functions(start, points, model.dtype)
+            return np.stack([predictor, model._target(bodies, tangent, points, model.dtype)], axis=1)
+
+        size = block_size(model.net_, model.heads, len(points))
+        predictors, targets = blockwise(values, model.bodies, size).swapaxes(0, 1).reshape(2, -1, len(points))
+        return predictors, targets
 
     def tangent_kernels(self, X: ArrayLike) -> Float[np.ndarray, "bodies heads heads t t"]:
         fitted, points = self._fitted, self._points(X)

@@ -18,6 +18,7 @@ from rndlib.figures.ratios import Ratios as Ratios
 from rndlib.figures.ratios import ratios as ratios
 from rndlib.figures.sizes import against_size as against_size
 from rndlib.figures.sizes import discrepancy_against_width as discrepancy_against_width
+from rndlib.figures.sizes import extrapolated as extrapolated
 from rndlib.figures.sizes import scatter_by_width as scatter_by_width
 from rndlib.figures.style import Figure as Figure
 from rndlib.figures.style import Picture as Picture

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
-from rndlib.evidence.statistics import calibration
+from rndlib.evidence.statistics import Limit, calibration
 from rndlib.figures.style import (
     BLACK,
     BLUE,
@@ -54,6 +54,30 @@ def against_size(
     for label, level in (levels or {}).items():
         ax.axhline(level, color=BLACK, linewidth=0.9, linestyle=(0, (1, 1)))
         ends.append((label, level, PREDICTION))
+    label_ends(ax, ends)
+    return fig
+
+
+@style()
+def extrapolated(widths: Sequence[int], series: Mapping[str, Limit], margin: float, ylabel: str, title: str) -> Figure:
+    """Errors against the inverse of the width, with the lines through them and the intervals at infinite width.
+
+    The shaded band reaches from `-margin` to `margin`.
+    """
+    fig, ((ax,),) = blank(title)
+    at, look = 1 / np.asarray(widths, float), looks(series)
+    ax.axhspan(-margin, margin, color=GREY, alpha=0.2, linewidth=0)
+    ax.axhline(0, color=BLACK, linewidth=0.9, linestyle=":")
+    ends: list[tuple[str, float, Look]] = [("law, shaded: the margin", 0.0, PREDICTION)]
+    places = np.array([0, *at])
+    for (label, found), shift in zip(series.items(), np.linspace(-0.5, 0.5, len(series) + 2)[1:-1], strict=True):
+        low, high = found.infinite.value + found.slope * np.array([0, at.max()])
+        ax.plot([0, at.max()], [low, high], color=look[label].colour, linestyle=look[label].line)
+        estimates = np.transpose([found.infinite, *found.errors])
+        measured(ax, places + 0.04 * shift * at.max(), (estimates[0], estimates[1], estimates[2]), look[label], label)
+        ends.append((label, float(high), look[label]))
+    ax.set(xlabel="width $n$ (units in each hidden layer), at $1/n$", ylabel=ylabel)
+    ax.set_xticks(places, ["∞", *map(str, widths)])
     label_ends(ax, ends)
     return fig
 

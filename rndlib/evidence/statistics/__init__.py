@@ -29,6 +29,9 @@ from rndlib.evidence.statistics.intervals import level as level
 from rndlib.evidence.statistics.intervals import over_seeds as over_seeds
 from rndlib.evidence.statistics.intervals import spread as spread
 from rndlib.evidence.statistics.intervals import t_interval as t_interval
+from rndlib.evidence.statistics.limit import Limit as Limit
+from rndlib.evidence.statistics.limit import limit as limit
+from rndlib.evidence.statistics.limit import relative_variance as relative_variance
 from rndlib.evidence.statistics.mean_square import covariance_pairs as covariance_pairs
 from rndlib.evidence.statistics.mean_square import distance_between as distance_between
 from rndlib.evidence.statistics.mean_square import distance_to_law as distance_to_law

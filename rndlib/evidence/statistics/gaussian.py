@@ -13,7 +13,7 @@ from scipy import linalg
 
 from rndlib import checks
 from rndlib.evidence.claims import Finding, check
-from rndlib.evidence.statistics.intervals import root_finding, squared_length, t_interval
+from rndlib.evidence.statistics.intervals import grouped, root_finding, squared_length, t_interval
 
 
 def whitened(samples: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Float[np.ndarray, "networks points"]:
@@ -29,7 +29,9 @@ def whitened(samples: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Float[np.nd
 
 
 @check
-def joint_law(samples: ArrayLike, mean: ArrayLike, cov: ArrayLike, confidence: float = 0.95) -> Finding:
+def joint_law(
+    samples: ArrayLike, mean: ArrayLike, cov: ArrayLike, confidence: float = 0.95, partners: ArrayLike | None = None
+) -> Finding:
     """Distance of the networks' joint law over test points from N(mean, cov), by its first two moments.
 
     With m and S the mean and covariance of the whitened outputs at p points, the distance is delta / sqrt(p) with
@@ -37,18 +39,24 @@ def joint_law(samples: ArrayLike, mean: ArrayLike, cov: ArrayLike, confidence: f
         delta^2 = |m|^2 + 1/2 ||S - I||_F^2,
 
     to second order twice the Kullback-Leibler divergence. A law whose whitened mean is off by s in every direction is
-    at s, one whose variances are off by the factor 1 + e at e / sqrt(2).
+    at s, one whose variances are off by the factor 1 + e at e / sqrt(2). `partners` (networks and more, points), from
+    `rndlib.evidence.partners`, lower the noise of m and S.
     """
-    white = whitened(samples, mean, cov)
-    networks, points = white.shape
+    samples = checks.array("samples", samples, None, None)
+    networks, points = samples.shape
     if networks <= points:
         raise ValueError(f"samples has {networks} networks for {points} points: give more networks or fewer points")
-    # delta is the length of the mean over networks of one vector: w, and w w^T - I with its diagonal over sqrt 2.
-    centred = (white - white.mean(axis=0)) * sqrt(networks / (networks - 1))
     rows, columns = np.triu_indices(points)
     diagonal = rows == columns
-    products = (centred[:, rows] * centred[:, columns] - diagonal) * np.where(diagonal, sqrt(0.5), 1)
-    return root_finding(*squared_length(np.hstack([white, products]), confidence), points)
+
+    def moments(samples: np.ndarray) -> np.ndarray:
+        """Vectors whose mean has the length delta: w, and w w^T - I with its diagonal over sqrt 2."""
+        white = whitened(samples, mean, cov)
+        centred = (white - white.mean(axis=0)) * sqrt(len(white) / (len(white) - 1))
+        products = (centred[:, rows] * centred[:, columns] - diagonal) * np.where(diagonal, sqrt(0.5), 1)
+        return np.hstack([white, products])
+
+    return root_finding(*squared_length(grouped(moments, samples, partners), confidence), points)
 
 
 @check

@@ -1,5 +1,6 @@
 """Intervals over independent networks, bodies or seeds, and the parts that several statistics share."""
 
+from collections.abc import Callable, Sequence
 from math import exp, sqrt
 from typing import Literal
 
@@ -61,24 +62,44 @@ def spread(values: ArrayLike, variance: ArrayLike, dof: int, confidence: float =
     return Estimate(estimate, estimate * exp(-half_width), estimate * exp(half_width))
 
 
-def squared_length(phi: Float[np.ndarray, "networks places"], confidence: float) -> tuple[float, float]:
-    """Unbiased estimate of |E phi|^2, and the half-width of its interval, with `confidence` for each end.
+def squared_length(groups: Sequence[Float[np.ndarray, "_ places"]], confidence: float) -> tuple[float, float]:
+    """Unbiased estimate of |mu|^2, and the half-width of its interval, with `confidence` for each end.
 
-    With n networks, mu = E phi and C the covariance of phi,
+    mu = sum E phi is over one or more independent groups of networks, which have one phi each. With the mean m of every
+    group, of n networks with the covariance C, and V = sum C / n,
 
-        E |mean phi|^2 = |mu|^2 + tr C / n,   Var |mean phi|^2 = 4 mu^T C mu / n + 2 tr C^2 / n^2.
+        E |sum m|^2 = |mu|^2 + tr V,   Var |sum m|^2 = 4 mu^T V mu + 2 tr V^2.
 
     C is estimated from the networks, so the ends remain correct if it grows with mu.
     """
-    networks = len(phi)
-    mu = phi.mean(axis=0)
-    centred = phi - mu
+    mu = np.sum([phi.mean(axis=0) for phi in groups], axis=0)
+    # V = R^T R.
+    R = np.concatenate([(phi - phi.mean(axis=0)) / sqrt(len(phi) * (len(phi) - 1)) for phi in groups])
     # With fewer networks than places, the Gram matrix over networks is smaller, and has the same traces.
-    gram = (centred @ centred.T if networks < phi.shape[1] else centred.T @ centred) / (networks - 1)
-    noise = 2 * float(np.sum(gram**2)) / networks**2
-    # mu is noisy too, which adds 4 tr C^2 / n^2 to its quadratic form; the variance is never below the law's.
-    linear = 4 * float(np.sum((centred @ mu) ** 2)) / (networks - 1) / networks
-    return float(mu @ mu - np.trace(gram) / networks), normal_quantile(confidence) * sqrt(max(linear - noise, noise))
+    gram = R @ R.T if len(R) < R.shape[1] else R.T @ R
+    noise = 2 * float(np.sum(gram**2))
+    # mu is noisy too, which adds 4 tr V^2 to its quadratic form; the variance is never below the law's.
+    linear = 4 * float(np.sum((R @ mu) ** 2))
+    return float(mu @ mu - np.trace(gram)), normal_quantile(confidence) * sqrt(max(linear - noise, noise))
+
+
+def grouped(
+    each: Callable[[np.ndarray], np.ndarray], samples: np.ndarray, partners: ArrayLike | None
+) -> list[Float[np.ndarray, "_ ..."]]:
+    """Independent groups of networks whose means of `each` add up to an estimate of its mean over networks.
+
+    `samples` (networks, ...) are of trained networks. `partners` (networks and two or more, ...) are their partners,
+    followed by those of networks that are not trained (`rndlib.evidence.partners`); without partners there is one
+    group. `each` takes the samples or partners of one group, and gives an array of as many rows.
+    """
+    if partners is None:
+        return [each(samples)]
+    partners = checks.array("partners", partners, None, *samples.shape[1:])
+    networks, more = len(samples), len(partners) - len(samples)
+    if more < 2:
+        raise ValueError(f"partners has {len(partners)} rows for {networks} networks: give at least {networks + 2}")
+    share = more / len(partners)
+    return [each(samples) - share * each(partners[:networks]), share * each(partners[networks:])]
 
 
 def error_over_pairs(terms: Float[np.ndarray, "n n"]) -> float:

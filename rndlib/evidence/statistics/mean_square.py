@@ -51,7 +51,7 @@ def field_covariance(values: ArrayLike, cov: ArrayLike, dof: int, confidence: fl
     Sigma(x, x). Fields that are independent over x are at 1, fields whose variance is off by the factor 1 + e at 2 e.
     """
     law, products = _pairs(values, cov, dof)
-    return root_finding(*squared_length(products - law, confidence), float(law @ law))
+    return root_finding(*squared_length([products - law], confidence), float(law @ law))
 
 
 def covariance_pairs(
@@ -75,7 +75,7 @@ def _rms(differences: Float[np.ndarray, "bodies levels points"], confidence: flo
     bodies, levels, points = differences.shape
     if bodies < 2:
         raise ValueError(f"values has {bodies} body: give at least two")
-    return root_finding(*squared_length(differences.reshape(bodies, -1), confidence), levels * points)
+    return root_finding(*squared_length([differences.reshape(bodies, -1)], confidence), levels * points)
 
 
 def _pairs(

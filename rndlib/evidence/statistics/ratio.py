@@ -16,7 +16,9 @@ from scipy import stats
 
 from rndlib import checks
 from rndlib.evidence.claims import Finding, check
-from rndlib.evidence.statistics.intervals import positive_variance
+from rndlib.evidence.statistics.intervals import grouped, positive_variance
+
+Partners = tuple[ArrayLike | None, ArrayLike | None]
 
 
 @dataclass(frozen=True)
@@ -36,23 +38,27 @@ class LogRatio:
 
 @check
 def over_points(
-    errors: ArrayLike, functions: ArrayLike, confidence: float = 0.95, seed: int = 0, half: bool = True
+    errors: ArrayLike,
+    functions: ArrayLike,
+    confidence: float = 0.95,
+    seed: int = 0,
+    half: bool = True,
+    partners: Partners = (None, None),
 ) -> LogRatio:
     """The ratio at each test point, with a two-sided band that covers all points at once.
 
     `errors` (rnd networks, points) are of independently seeded pairs, with mean zero; `functions` (members, points) are
-    of independently seeded members. `half` halves the squared error, as for standard RND and not for Bayesian RND. The
-    width of the band is a quantile of the largest standardised deviation over the points, simulated by normal draws
-    with the covariance of the networks' influences.
+    of independently seeded members. `half` halves the squared error, as for standard RND and not for Bayesian RND.
+    `partners` of errors and functions lower the noise (`rndlib.evidence.partners`). The width of the band is a quantile
+    of the largest standardised deviation over the points, simulated by normal draws with the covariance of the
+    networks' influences.
     """
     errors = checks.array("errors", errors, None, None)
     functions = checks.array("functions", functions, None, errors.shape[1])
     confidence = checks.fraction("confidence", confidence)
-    rnd, ensemble = _squares(errors, functions)
-    if not half:
-        rnd = 2 * rnd
-    influence = np.vstack([(squares / squares.mean(axis=0) - 1) / len(squares) for squares in (rnd, ensemble)])
-    cov = influence.T @ influence
+    (rnd, rnd_rows), (ensemble, ensemble_rows) = map(_influences, _squares(errors, functions, partners, half))
+    rows = np.vstack([rnd_rows, ensemble_rows])
+    cov = rows.T @ rows
     error = np.sqrt(cov.diagonal())
     # By Cholesky, whose factor is unique, so that every machine draws the same; the ridge is far below the noise.
     ridge = 1e-9 * np.diag(cov.diagonal())
@@ -61,35 +67,58 @@ def over_points(
 
 
 @check
-def over_times(errors: ArrayLike, functions: ArrayLike, variance: ArrayLike, confidence: float = 0.95) -> LogRatio:
+def over_times(
+    errors: ArrayLike,
+    functions: ArrayLike,
+    variance: ArrayLike,
+    confidence: float = 0.95,
+    partners: Partners = (None, None),
+) -> LogRatio:
     """The ratio at several training times, each averaged over test points with weights 1 / variance.
 
-    `errors` (times, rnd networks, points), `functions` (times, members, points) and the law's `variance` (times,
-    points). The band is two-sided for all times together (Bonferroni: the same networks may serve at every time).
+    `errors` (times, rnd networks, points), `functions` (times, members, points), the law's `variance` (times, points),
+    and `partners` of errors and functions, with times first as well. The band is two-sided for all times together
+    (Bonferroni: the same networks may serve at every time).
     """
     errors = checks.array("errors", errors, None, None, None)
     times, _, points = errors.shape
     functions = checks.array("functions", functions, times, None, points)
     variance = positive_variance(variance, times, points)
     tail = (1 - checks.fraction("confidence", confidence)) / 2 / times
-    rnd, ensemble = ((squares / variance[:, None]).mean(axis=2).T for squares in _squares(errors, functions))
-    error = np.hypot(*(stats.sem(squares) / squares.mean(axis=0) for squares in (rnd, ensemble)))
+    first, second = (None if of is None else np.swapaxes(np.asarray(of, float), 0, 1) for of in partners)
+    squares = _squares(np.swapaxes(errors, 0, 1), np.swapaxes(functions, 0, 1), (first, second))
+    averaged = ([np.mean(of / variance, axis=2) for of in groups] for groups in squares)
+    (rnd, rnd_rows), (ensemble, ensemble_rows) = map(_influences, averaged)
+    error = np.linalg.norm(np.vstack([rnd_rows, ensemble_rows]), axis=0)
     return _band(rnd, ensemble, error * float(stats.norm.ppf(1 - tail)))
 
 
-def _squares(errors: np.ndarray, functions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each network's contribution to 1/2 E[error^2] and to the variance with ddof = 1, at `(..., networks, points)`."""
-    pairs, members = errors.shape[-2], functions.shape[-2]
+def _squares(
+    errors: np.ndarray, functions: np.ndarray, partners: Partners, half: bool = True
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Each network's contribution to the mean squared error, or half of it, and to the variance with ddof = 1."""
+    pairs, members = len(errors), len(functions)
     if min(pairs, members) < 2:
         raise ValueError(f"errors and functions have {pairs} and {members} networks: give at least two of each")
-    rnd = errors**2 / 2
-    ensemble = (functions - functions.mean(axis=-2, keepdims=True)) ** 2 * (members / (members - 1))
-    for name, squares in (("errors", rnd), ("functions", ensemble)):
-        if not squares.mean(axis=-2).min() > 0:
+    for name, size in (("errors", np.mean(errors**2, axis=0)), ("functions", functions.var(axis=0))):
+        if not size.min() > 0:
             raise ValueError(f"{name} do not vary at one of the points: leave out training points")
-    return rnd, ensemble
+    scale = 0.5 if half else 1.0
+
+    def deviations(values: np.ndarray) -> np.ndarray:
+        return (values - values.mean(axis=0)) ** 2 * (len(values) / (len(values) - 1))
+
+    return grouped(lambda values: scale * values**2, errors, partners[0]), grouped(deviations, functions, partners[1])
+
+
+def _influences(groups: list[np.ndarray]) -> tuple[np.ndarray, Float[np.ndarray, "networks places"]]:
+    """The sum of the groups' means, and each network's influence on its logarithm."""
+    total = np.sum([values.mean(axis=0) for values in groups], axis=0)
+    if not np.min(total) > 0:
+        raise ValueError("partners leave no variance at one of the points: give more networks")
+    return total, np.vstack([(values - values.mean(axis=0)) / len(values) / total for values in groups])
 
 
 def _band(rnd: np.ndarray, ensemble: np.ndarray, half_width: np.ndarray) -> LogRatio:
-    estimate = np.log(rnd.mean(axis=0) / ensemble.mean(axis=0))
+    estimate = np.log(rnd / ensemble)
     return LogRatio(estimate, estimate - half_width, estimate + half_width)

@@ -1,0 +1,230 @@
+"""Partners of trained networks, and the statistics that use them: unbiased, with intervals that cover, less noisy."""
+
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+from power import most
+
+from rndlib import (
+    MLP,
+    RND,
+    BayesianEnsemble,
+    BayesianRND,
+    DeepEnsemble,
+    GradientDescent,
+    GradientFlow,
+    StochasticGradient,
+    datasets,
+    initial,
+    laws,
+)
+from rndlib.evidence import statistics
+from rndlib.evidence.partners import Partners
+from rndlib.evidence.statistics.intervals import grouped
+
+LINEAR = MLP(3, depth=1, sigma_b=0.5)
+X = np.random.default_rng(0).normal(size=(3, 3))
+TESTS = np.random.default_rng(1).normal(size=(4, 3))
+Y = np.array([1.0, -2.0, 0.5])
+
+# The partners themselves
+
+
+@pytest.mark.parametrize("solver", [GradientFlow(rtol=1e-4), GradientFlow(0.7, rtol=1e-5), GradientDescent(0.05, 20)])
+@pytest.mark.parametrize("noise_std", [0.0, 0.3])
+def test_a_linear_network_is_its_own_partner(solver, noise_std):
+    """Without a hidden layer, networks are linear in their parameters, and their kernel is that of infinite width."""
+    given = {"seed": 3, "solver": solver}
+    models: list[Any] = [BayesianEnsemble(LINEAR, 5, noise_std=noise_std, **given)]
+    if noise_std:  # Without noise, Bayesian RND of such a network would imitate the function 0.
+        models.append(BayesianRND(LINEAR, 1, 5, noise_std=noise_std, **given))
+    else:
+        models += [DeepEnsemble(LINEAR, 5, **given), RND(LINEAR, 1, 5, **given)]
+    for model in models:
+        rnd = hasattr(model, "errors")
+        trained = model.fit(X).errors(TESTS) if rnd else model.fit(X, Y).functions(TESTS)
+        partners = Partners(model, X, TESTS, more=2).trained(None if rnd else Y, solver, noise_std)
+        assert partners.shape == (7, 4)
+        np.testing.assert_allclose(partners[:5], trained, atol=1e-3)
+
+
+def test_partners_come_closer_as_networks_get_wider():
+    distances = []
+    for width in (64, 1024):
+        model = DeepEnsemble(MLP(3, width=width), 16, solver=GradientFlow(rtol=1e-2))
+        distances.append(np.std(model.fit(X, Y).functions(TESTS) - Partners(model, X, TESTS).trained(Y)))
+    assert distances[1] < distances[0] / 2
+
+
+def test_further_partners_do_not_change_the_first():
+    model = RND(MLP(3, width=16), 1, 4)
+    few, many = (Partners(model, X, TESTS, more).trained() for more in (0, 3))
+    np.testing.assert_array_equal(many[:4], few)
+
+
+def test_ensembles_have_their_functions_before_training():
+    net = MLP(3, width=16)
+    model = DeepEnsemble(net, 3, seed=7)
+    np.testing.assert_array_equal(model.initial(TESTS), initial.functions(net, TESTS, 3, seed=7)[:, 0])
+    for of in (model, BayesianEnsemble(net, 3, seed=7)):
+        untrained = of.set_params(solver=GradientFlow(0.0)).fit(X, Y).functions(TESTS)
+        np.testing.assert_allclose(of.initial(TESTS), untrained, rtol=1e-12)
+    rnd = RND(net, 2, 3, seed=7, solver=GradientFlow(0.0))
+    np.testing.assert_allclose(np.subtract(*rnd.initial(TESTS)), rnd.fit(X).errors(TESTS), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Partners(RND(MLP(3), 2), X, TESTS), "heads=1"),
+        (lambda: Partners(RND(MLP(3), 1, linearised=True), X, TESTS), "linearised=False"),
+        (lambda: Partners(RND(), X, TESTS), "give an ensemble or RND with an rndlib.MLP"),
+        (lambda: Partners(RND(MLP(3), 1), X[:, :2], TESTS), "X has shape"),
+        (lambda: Partners(RND(MLP(3), 1), X, TESTS, more=-1), "more = -1"),
+        (lambda: Partners(RND(MLP(3), 1), X, TESTS).trained(Y), "y: give"),
+        (lambda: Partners(DeepEnsemble(MLP(3)), X, TESTS).trained(), "y: give"),
+        (lambda: Partners(RND(MLP(3), 1), X, TESTS).trained(solver=StochasticGradient()), "give GradientFlow"),
+        (lambda: Partners(RND(MLP(3), 1), X, TESTS).trained(noise_std=-1.0), "noise_std = -1.0"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# Statistics with partners, on synthetic networks
+
+
+def synthetic(rng, networks, more, F, apart=0.2, shift: Any = 0.0, scale=1.0):
+    """Networks of the covariance F F^T, moved and scaled, and partners that have another covariance and mean."""
+    starts = rng.standard_normal((networks + more, F.shape[1]))
+    partners = 0.9 * starts @ F.T + 0.5
+    own = rng.standard_normal((networks, F.shape[1]))
+    samples = (sqrt(1 - apart**2) * starts[:networks] + apart * own) @ F.T
+    return scale * samples + shift, partners
+
+
+@pytest.mark.parametrize(("mean", "scale"), [(0.0, 1.0), (0.1, 1.0), (0.0, sqrt(1.2))])
+def test_joint_law_ends_cover_with_partners(mean, scale):
+    """On the law and off it, though the law of the partners is another one."""
+    rng = np.random.default_rng(2)
+    F = np.eye(4) + 0.3 * rng.standard_normal((4, 4))
+    L = np.linalg.cholesky(F @ F.T)
+    truth = sqrt(mean**2 + (scale**2 - 1) ** 2 / 2)
+    intervals, plain = np.zeros((2, 300, 2))
+    for run in range(300):
+        samples, partners = synthetic(rng, 128, 1024, F, shift=L @ np.full(4, mean), scale=scale)
+        intervals[run] = statistics.joint_law(samples, np.zeros(4), F @ F.T, partners=partners).interval
+        plain[run] = statistics.joint_law(samples, np.zeros(4), F @ F.T).interval
+    assert np.sum(intervals[:, 1] < truth - 1e-12) <= most(300, 0.1)
+    assert np.sum(intervals[:, 0] > truth + 1e-12) <= most(300, 0.1)
+    assert intervals[:, 1].mean() - truth < (plain[:, 1].mean() - truth) / 1.5
+
+
+def test_ratios_cover_with_partners():
+    rng = np.random.default_rng(3)
+    F = np.cumsum(rng.standard_normal((6, 8)), axis=0)
+    missed, widths = np.zeros(2), []
+    for _ in range(200):
+        (errors, p), (functions, q) = (synthetic(rng, 256, 2048, F, scale=s) for s in (sqrt(2), 1.0))
+        found = statistics.over_points(errors, functions, partners=(p, q))
+        both = [np.stack([of, of]) for of in (errors, functions, p, q)]
+        times = statistics.over_times(both[0], both[1], np.ones((2, 6)), partners=(both[2], both[3]))
+        missed += [bool((of.low > 0).any() or (of.high < 0).any()) for of in (found, times)]
+        plain = statistics.over_points(errors, functions)
+        widths.append([np.mean(of.high - of.low) for of in (found, plain)])
+    assert missed.max() <= most(200, 0.05)
+    partners, plain = np.mean(widths, axis=0)
+    assert partners < plain / 1.5
+
+
+def test_a_mistake_that_partners_share_does_not_cancel():
+    """A target that is the predictor itself makes every error zero, and every partner too."""
+    zero = np.zeros((64, 2))
+    assert statistics.joint_law(zero, np.zeros(2), np.eye(2), partners=np.zeros((256, 2))).value > 0.5
+
+
+@pytest.mark.parametrize("rows", [10, 11])
+def test_too_few_partners_are_refused(rows):
+    with pytest.raises(ValueError, match=rf"partners has {rows} rows for 10 networks: give at least 12"):
+        grouped(lambda values: values, np.zeros((10, 2)), np.zeros((rows, 2)))
+
+
+# The limit
+
+
+def test_limit_of_a_line_is_its_height():
+    found = statistics.limit(
+        [10, 20, 40], [[np.array([a + 5 / n - 1, a + 5 / n + 1])] for n in (10, 20, 40) for a in [3]]
+    )
+    np.testing.assert_allclose([found.infinite.value, found.slope], [3, 5])
+    assert found.errors[0].value == 3.5
+    assert found.finding.interval == (found.infinite.low, found.infinite.high)
+
+
+@pytest.mark.parametrize("height", [0.0, 0.05])
+def test_limit_covers(height):
+    rng = np.random.default_rng(4)
+    widths, ends = np.array([16, 64, 256]), []
+    for _ in range(300):
+        errors = [
+            [height + 2 / n + rng.exponential(0.2, size) - 0.2, 0.1 * rng.standard_normal(200)]
+            for n, size in zip(widths, (20, 40, 30), strict=True)
+        ]
+        found = statistics.limit(widths, errors)
+        ends.append((found.infinite.low, found.infinite.high))
+    low, high = np.transpose(ends)
+    assert np.sum(low > height) <= most(300, 0.1)
+    assert np.sum(high < height) <= most(300, 0.1)
+
+
+def test_relative_variance_is_that_of_numpy():
+    samples = np.random.default_rng(5).standard_normal((30, 3)) * [1, 2, 3]
+    (numbers,) = statistics.relative_variance(samples, [1.0, 2.0, 3.0])
+    np.testing.assert_allclose(numbers.mean(), np.mean(samples.var(axis=0, ddof=1) / [1, 2, 3]) - 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: statistics.limit([8, 8], [[np.ones(3)]] * 2), "two or more different widths"),
+        (lambda: statistics.limit([8, 16], [[np.ones(3)]]), "with errors at 1"),
+        (lambda: statistics.limit([8, 16], [[np.ones(3)], [np.ones(1)]]), "a group of one network"),
+        (lambda: statistics.relative_variance(np.ones((4, 2)), [1.0, 0.0]), "variance has 0"),
+    ],
+)
+def test_limit_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# Real networks
+
+
+@pytest.mark.parametrize(("width", "depth"), [(48, 2), (96, 3)])
+def test_partners_of_small_networks_leave_no_bias_and_cover(width, depth):
+    """The truth is that of 40 times as many networks without partners. The networks are far from their law, and with
+    three layers partners do not have the law's moments."""
+    data = datasets.toy(1, n_train=4, n_test=5)
+    net = MLP(3, width=width, depth=depth)
+    runs, networks, more = 40, 48, 144
+    model = DeepEnsemble(net, runs * networks, solver=GradientFlow(rtol=0.05))
+    trained = model.fit(data.X, data.y).functions(data.X_test)
+    partners = Partners(model, data.X, data.X_test, more=runs * more).trained(data.y)
+    variance = laws.ensemble(net, data.X, data.y, data.X_test).var
+    (numbers,) = statistics.relative_variance(trained, variance)
+    truth, noise = numbers.mean(), numbers.std() / sqrt(len(numbers))
+    found, errors = [], []
+    for run in range(runs):
+        own = slice(run * networks, (run + 1) * networks)
+        further = slice((runs * networks) + run * more, (runs * networks) + (run + 1) * more)
+        theirs = np.concatenate([partners[own], partners[further]])
+        groups = statistics.relative_variance(trained[own], variance, theirs)
+        found.append(sum(group.mean() for group in groups))
+        errors.append(sqrt(sum(group.var(ddof=1) / len(group) for group in groups)))
+    found, errors = np.array(found), np.array(errors)
+    assert abs(found.mean() - truth) < 4 * np.hypot(noise, found.std() / sqrt(runs))
+    assert np.sum(abs(found - truth) > 1.96 * np.hypot(errors, noise)) <= most(runs, 0.1)
+    assert errors.mean() < 0.85 * numbers.std() / sqrt(networks)
