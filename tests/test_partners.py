@@ -1,8 +1,10 @@
 """Partners of trained networks, and the statistics that use them: unbiased, with intervals that cover, less noisy."""
 
+from functools import partial
 from math import sqrt
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from power import most
@@ -18,16 +20,28 @@ from rndlib import (
     StochasticGradient,
     datasets,
     initial,
+    kernels,
     laws,
 )
 from rndlib.evidence import statistics
 from rndlib.evidence.partners import Partners
 from rndlib.evidence.statistics.intervals import grouped
+from rndlib.jax import Function
 
 LINEAR = MLP(3, depth=1, sigma_b=0.5)
 X = np.random.default_rng(0).normal(size=(3, 3))
 TESTS = np.random.default_rng(1).normal(size=(4, 3))
 Y = np.array([1.0, -2.0, 0.5])
+
+
+def init(key, outputs):
+    hidden, head = jax.random.split(key)
+    return [jax.random.normal(hidden, (3, 8)), jax.random.normal(head, (8, outputs))]
+
+
+def apply(params, x):
+    return jax.numpy.tanh(x[..., 0] @ params[0]) @ params[1]
+
 
 # The partners themselves
 
@@ -48,6 +62,19 @@ def test_a_linear_network_is_its_own_partner(solver, noise_std):
         partners = Partners(model, X, TESTS, more=2).trained(None if rnd else Y, solver, noise_std)
         assert partners.shape == (7, 4)
         np.testing.assert_allclose(partners[:5], trained, atol=1e-3)
+
+
+def test_any_network_has_partners_by_kernels_that_are_given():
+    model, points = RND(LINEAR, 1, 5), np.concatenate([X, TESTS])
+    known = Partners(model, X, TESTS, more=2).trained()
+    given = Partners(model, X, TESTS, more=2, kernel=partial(kernels.kernel, LINEAR)).trained()
+    np.testing.assert_allclose(given, known, rtol=1e-9, atol=1e-12)
+    frames, net = points.reshape(-1, 3, 1), Function(init, apply, scales=1.0)
+    own = partial(kernels.empirical, net, draws=16)
+    partners = Partners(RND(net, 1, 5), frames[:3], frames[3:], more=2, kernel=own).trained()
+    start = np.subtract(*RND(net, 1, 7).initial(frames))
+    gains = np.linalg.solve(own(frames[:3], frames[:3]).ntk, own(frames[:3], frames[3:]).ntk)
+    np.testing.assert_allclose(partners, start[:, 3:] - start[:, :3] @ gains, rtol=1e-6)
 
 
 def test_partners_come_closer_as_networks_get_wider():
@@ -80,7 +107,8 @@ def test_ensembles_have_their_functions_before_training():
     [
         (lambda: Partners(RND(MLP(3), 2), X, TESTS), "heads=1"),
         (lambda: Partners(RND(MLP(3), 1, linearised=True), X, TESTS), "linearised=False"),
-        (lambda: Partners(RND(), X, TESTS), "give an ensemble or RND with an rndlib.MLP"),
+        (lambda: Partners(RND(), X, TESTS), "kernel = None for net = .*: give its infinite kernels, or an rndlib.MLP"),
+        (lambda: Partners(LINEAR, X, TESTS), "model = MLP.*: give an ensemble or RND"),
         (lambda: Partners(RND(MLP(3), 1), X[:, :2], TESTS), "X has shape"),
         (lambda: Partners(RND(MLP(3), 1), X, TESTS, more=-1), "more = -1"),
         (lambda: Partners(RND(MLP(3), 1), X, TESTS).trained(Y), "y: give"),

@@ -28,8 +28,9 @@ from rndlib import checks
 from rndlib.estimators import BayesianEnsemble, DeepEnsemble
 from rndlib.estimators.rnd import Distillation
 from rndlib.network import MLP
-from rndlib.theory import kernels
+from rndlib.theory import reference
 from rndlib.theory.dynamics import gain
+from rndlib.theory.reference import Network
 from rndlib.training.solvers import GradientDescent, GradientFlow, Solver
 from rndlib.training.weights import draw_offsets
 
@@ -39,10 +40,12 @@ class Partners:
 
     Parameters
     ----------
-    model: An ensemble, or (Bayesian) RND with one head, of an `MLP`. It need not be fitted; its seed, its network and
-        its number of members or bodies count.
-    X, X_test: Training points (N, in_dim) and test points (T, in_dim).
+    model: An ensemble, or (Bayesian) RND with one head. It need not be fitted; its seed, its network and its number of
+        members or bodies count.
+    X, X_test: Training points (N, *shape) and test points (T, *shape).
     more: Number of further networks, those with the next indices; >= 0.
+    kernel: Infinite kernels of the network, as a function of two arrays of points like those that `laws` takes. Those
+        of an `MLP` are known.
 
     >>> from rndlib import MLP, RND, GradientFlow, datasets
     >>> from rndlib.evidence.partners import Partners
@@ -54,17 +57,21 @@ class Partners:
     ((36, 5), True)
     """
 
-    def __init__(self, model: Any, X: ArrayLike, X_test: ArrayLike, more: int = 0):
-        if not isinstance(model, Distillation | DeepEnsemble | BayesianEnsemble) or not isinstance(model.net, MLP):
-            raise ValueError(f"model = {model!r}: give an ensemble or RND with an rndlib.MLP as its network")
+    def __init__(self, model: Any, X: ArrayLike, X_test: ArrayLike, more: int = 0, kernel: Network | None = None):
+        if not isinstance(model, Distillation | DeepEnsemble | BayesianEnsemble):
+            raise ValueError(f"model = {model!r}: give an ensemble or RND")
+        if kernel is None:
+            if not isinstance(model.net, MLP):
+                raise ValueError(f"kernel = None for net = {model.net!r}: give its infinite kernels, or an rndlib.MLP")
+            kernel = model.net
         if isinstance(model, Distillation) and (model.heads > 1 or model.linearised):
             raise ValueError(f"model = {model!r}: give a model with heads=1 and linearised=False")
-        self.net, self.seed = model.net, model.seed
-        self.X, self.tests = (checks.points(name, at, model.net.in_dim) for name, at in (("X", X), ("X_test", X_test)))
+        self.kernel, self.seed = kernel, model.seed
+        self.X, _, self.tests, _ = reference.inputs(kernel, X, None, X_test, 0.0, None, 0.0)
         size = "bodies" if isinstance(model, Distillation) else "members"
         self.networks = getattr(model, size) + checks.whole("more", more, 0)
         larger: Any = clone(model)
-        start = larger.set_params(**{size: self.networks}).initial(np.vstack([self.X, self.tests]))
+        start = larger.set_params(**{size: self.networks}).initial(np.concatenate([self.X, self.tests]))
         # The functions of an ensemble, or the errors of RND.
         self._start = np.subtract(*start) if isinstance(start, tuple) else start
         self._labelled = not isinstance(start, tuple)
@@ -88,7 +95,7 @@ class Partners:
             residual -= checks.labels("y", y, points)
         if noise_std:
             residual += noise_std * draw_offsets(self.seed, range(self.networks), points, 1)[:, :, 0]
-        A, C = kernels.kernel(self.net, self.X).ntk, kernels.kernel(self.net, self.X, self.tests).ntk
+        A, C = (reference.between(self.kernel, self.X, other).ntk for other in (self.X, self.tests))
         A = A + noise_std**2 * np.eye(points)
         rate = solver.learning_rate if isinstance(solver, GradientDescent) else None
         return self._start[:, points:] - residual @ gain(A, C, solver.time, rate)

@@ -10,7 +10,6 @@ and `ntk`, each (N1, N2), for points (N, *shape). `partial(kernels.empirical, ne
 `kernel_fn` with `get=("nngp", "ntk")`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -22,17 +21,15 @@ from scipy import stats
 
 from rndlib import checks
 from rndlib.network import MLP
-from rndlib.theory import kernels, many_heads
+from rndlib.theory import many_heads, reference
 from rndlib.theory.dynamics import gain
+from rndlib.theory.reference import Network
 
 # A variance is a difference of kernels, so its rounding error can make it negative. Negative values down to this
 # multiple of the variance before training are rounding error (relu's near repeated points is the largest).
 _ROUNDING = 1e-7
 
 Across = Float[np.ndarray, "n T"]
-Network = MLP | Callable[[Any, Any], Any]
-
-_ROWS = 64  # of a block on the diagonal of a kernel that is given as a function
 
 
 @dataclass(frozen=True)
@@ -191,10 +188,10 @@ def _standard(
     learning_rate: float | None,
     priors: int,
 ) -> Gaussian:
-    X, y, X_test, time = _inputs(net, X, y, X_test, time, learning_rate, 0.0)
-    train, across = _kernel(net, X, X), _kernel(net, X, X_test)
+    X, y, X_test, time = reference.inputs(net, X, y, X_test, time, learning_rate, 0.0)
+    train, across = reference.between(net, X, X), reference.between(net, X, X_test)
     G = gain(train.ntk, across.ntk, time, learning_rate)
-    prior = _kernel(net, X_test, X_test) if full_cov else _diagonal(net, X_test)
+    prior = reference.between(net, X_test, X_test) if full_cov else reference.diagonal(net, X_test)
     return _gaussian(G.T @ y, priors * prior.nngp, G, priors * (train.nngp @ G - 2 * across.nngp))
 
 
@@ -208,13 +205,13 @@ def _bayesian(
     full_cov: bool,
     learning_rate: float | None,
 ) -> Gaussian:
-    X, y, X_test, time = _inputs(net, X, y, X_test, time, learning_rate, noise_std)
-    A, C = _kernel(net, X, X).ntk, _kernel(net, X, X_test).ntk
+    X, y, X_test, time = reference.inputs(net, X, y, X_test, time, learning_rate, noise_std)
+    A, C = reference.between(net, X, X).ntk, reference.between(net, X, X_test).ntk
     A.flat[:: len(A) + 1] += noise_std * noise_std
     # The error on X starts with covariance A, so training subtracts the product of Theta_xX A^-1,
     # 2 (I - E) - (I - E)^2 = I - E^2 and Theta_Xx from Theta_xx.
     G = gain(A, C, time, learning_rate, power=2)
-    prior = _kernel(net, X_test, X_test) if full_cov else _diagonal(net, X_test)
+    prior = reference.between(net, X_test, X_test) if full_cov else reference.diagonal(net, X_test)
     return _gaussian(G.T @ y, prior.ntk, G, -C)
 
 
@@ -236,60 +233,10 @@ def _crowded(
             f"time = {time!r}, learning_rate = {learning_rate!r}: with heads_per_width > 0 there is a law at "
             "convergence only: leave both out"
         )
-    X, _, X_test, _ = _inputs(net, X, None, X_test, time, None, noise_std)
+    X, _, X_test, _ = reference.inputs(net, X, None, X_test, time, None, noise_std)
     found = many_heads.covariance(net, X, X_test, float(heads_per_width), noise_std, start, full_cov)
     var = found.diagonal().copy() if full_cov else found
     return Gaussian(np.zeros(len(X_test)), var, found if full_cov else None)
-
-
-def _kernel(net: Network, X1: np.ndarray, X2: np.ndarray) -> kernels.Kernel:
-    """The kernels between X1 and X2, which are the same array where they are those of X1 with itself."""
-    if isinstance(net, MLP):
-        return kernels.kernel(net, X1, None if X2 is X1 else X2)
-    found, shape = net(X1, X2), (len(X1), len(X2))
-    if not (hasattr(found, "nngp") and hasattr(found, "ntk")):
-        raise ValueError(f"net(X1, X2) returns {type(found).__name__}: return an object that has nngp and ntk")
-    # Copies: the caller's own arrays are not changed, and an array of JAX is read-only in NumPy.
-    nngp, ntk = (checks.array(f"net(X1, X2).{name}", getattr(found, name), *shape).copy() for name in ("nngp", "ntk"))
-    return kernels.Kernel(nngp, ntk, ntk - nngp)
-
-
-def _diagonal(net: Network, X: np.ndarray) -> kernels.Kernel:
-    if isinstance(net, MLP):
-        return kernels.diagonal(net, X)
-    blocks = [_kernel(net, block, block) for block in (X[i : i + _ROWS] for i in range(0, len(X), _ROWS))]
-    parts = [[part.diagonal() for part in (block.nngp, block.ntk, block.body)] for block in blocks]
-    return kernels.Kernel(*(np.concatenate(part) for part in zip(*parts, strict=True)))
-
-
-def _inputs(
-    net: Network,
-    X: ArrayLike,
-    y: ArrayLike | None,
-    X_test: ArrayLike,
-    time: float,
-    learning_rate: float | None,
-    noise_std: float,
-) -> tuple[Float[np.ndarray, "n *shape"], Float[np.ndarray, " n"], Float[np.ndarray, "T *shape"], float]:
-    """The arrays and the time, all arguments checked; zeros as labels for None."""
-    if isinstance(net, MLP):
-        points, tests = checks.points("X", X, net.in_dim), checks.points("X_test", X_test, net.in_dim)
-        kernels.variances(net, "X", points)  # `kernel` makes the same check, but with its own names for the two
-        kernels.variances(net, "X_test", tests)
-    elif callable(net):
-        points = checks.points_of_any_shape("X", X)
-        tests = checks.points_of_any_shape("X_test", X_test, points.shape[1:])
-    else:
-        raise ValueError(f"net = {net!r}: give an rndlib.MLP, or a function net(X1, X2) that returns nngp and ntk")
-    labels = np.zeros(len(points)) if y is None else checks.labels("y", y, len(points))
-    noise_std = checks.non_negative("noise_std", noise_std)
-    if noise_std * noise_std == inf:
-        raise ValueError(f"noise_std = {noise_std!r}: its square is beyond float64; give a smaller one")
-    if checks.duration("time", time) == inf and noise_std == 0:
-        checks.distinct("X", points)
-    if learning_rate is not None:
-        checks.positive("learning_rate", learning_rate)
-    return points, labels, tests, float(time)
 
 
 def _gaussian(mean: Float[np.ndarray, " T"], prior: Float[np.ndarray, "..."], G: Across, H: Across) -> Gaussian:

@@ -1,0 +1,67 @@
+"""The infinite kernels that a law refers to: those of an `MLP`, or of any network as a function `net(X1, X2)`."""
+
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from rndlib import checks
+from rndlib.network import MLP
+from rndlib.theory import kernels
+
+Network = MLP | Callable[[Any, Any], Any]
+
+_ROWS = 64  # of a block on the diagonal of a kernel that is given as a function
+
+
+def between(net: Network, X1: np.ndarray, X2: np.ndarray) -> kernels.Kernel:
+    """The kernels between X1 and X2, which are the same array where they are those of X1 with itself."""
+    if isinstance(net, MLP):
+        return kernels.kernel(net, X1, None if X2 is X1 else X2)
+    found, shape = net(X1, X2), (len(X1), len(X2))
+    if not (hasattr(found, "nngp") and hasattr(found, "ntk")):
+        raise ValueError(f"net(X1, X2) returns {type(found).__name__}: return an object that has nngp and ntk")
+    # Copies: the caller's own arrays are not changed, and an array of JAX is read-only in NumPy.
+    nngp, ntk = (checks.array(f"net(X1, X2).{name}", getattr(found, name), *shape).copy() for name in ("nngp", "ntk"))
+    return kernels.Kernel(nngp, ntk, ntk - nngp)
+
+
+def diagonal(net: Network, X: np.ndarray) -> kernels.Kernel:
+    if isinstance(net, MLP):
+        return kernels.diagonal(net, X)
+    blocks = [between(net, block, block) for block in (X[i : i + _ROWS] for i in range(0, len(X), _ROWS))]
+    parts = [[part.diagonal() for part in (block.nngp, block.ntk, block.body)] for block in blocks]
+    return kernels.Kernel(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def inputs(
+    net: Network,
+    X: ArrayLike,
+    y: ArrayLike | None,
+    X_test: ArrayLike,
+    time: float,
+    learning_rate: float | None,
+    noise_std: float,
+) -> tuple[Float[np.ndarray, "n *shape"], Float[np.ndarray, " n"], Float[np.ndarray, "T *shape"], float]:
+    """The arrays and the time, all arguments checked; zeros as labels for None."""
+    if isinstance(net, MLP):
+        points, tests = checks.points("X", X, net.in_dim), checks.points("X_test", X_test, net.in_dim)
+        kernels.variances(net, "X", points)  # `kernel` makes the same check, but with its own names for the two
+        kernels.variances(net, "X_test", tests)
+    elif callable(net):
+        points = checks.points_of_any_shape("X", X)
+        tests = checks.points_of_any_shape("X_test", X_test, points.shape[1:])
+    else:
+        raise ValueError(f"net = {net!r}: give an rndlib.MLP, or a function net(X1, X2) that returns nngp and ntk")
+    labels = np.zeros(len(points)) if y is None else checks.labels("y", y, len(points))
+    noise_std = checks.non_negative("noise_std", noise_std)
+    if noise_std * noise_std == inf:
+        raise ValueError(f"noise_std = {noise_std!r}: its square is beyond float64; give a smaller one")
+    if checks.duration("time", time) == inf and noise_std == 0:
+        checks.distinct("X", points)
+    if learning_rate is not None:
+        checks.positive("learning_rate", learning_rate)
+    return points, labels, tests, float(time)
