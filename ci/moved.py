@@ -28,14 +28,16 @@ def moved(stored: Mapping[str, Any], verdicts: list[Verdict]) -> Iterator[str]:
         return
     for verdict in verdicts:
         if not ledger.holds(verdict):
-            yield f"{verdict.id} does not hold: {verdict.value:g}, its control {verdict.control_value:g}"
+            yield f"{verdict.id} does not hold: {verdict.value:g}, its controls {', '.join(f'{value:g}' for value in verdict.controls)}"
         allowed = ALLOWED * abs(verdict.claim.tolerance)
         row = stored[verdict.id]
         ends = list(zip(("low end", "high end"), verdict.interval or (), row["interval"] or (), strict=False))
-        # A control lies anywhere above the tolerance, and is as uncertain as it is large.
-        control = ("control", verdict.control_value, row["control"])
-        for name, now, then in [("value", verdict.value, row["value"]), *ends, control]:
-            room = max(allowed, ALLOWED * abs(then)) if name == "control" else allowed
+        controls = list(
+            zip(("control", "near control"), verdict.controls, (row["control"], row.get("near")), strict=False)
+        )
+        for name, now, then in [("value", verdict.value, row["value"]), *ends, *controls]:
+            # A control lies anywhere above the tolerance, and is as uncertain as it is large.
+            room = max(allowed, ALLOWED * abs(then)) if "control" in name else allowed
             if abs(now - then) > room:
                 yield f"{verdict.id}: {name} {now}, stored {then}, may move by {room:.2g}"
 

@@ -73,13 +73,14 @@ def recorded(study: Study, versions: Mapping[str, str]) -> dict[tuple[str, int],
 def run(name: str, profile: str, number: int) -> Verdicts:
     """One repeat, as the rows that are put on record."""
     return [
-        {"id": v.id, "passed": v.passed, "rejected": v.control_rejected, "value": v.value, "control": v.control_value}
+        {"id": v.id, "passed": v.passed, "rejected": v.control_rejected}
+        | {"value": v.value, "control": v.control_value, "near": v.near_value}
         for v in ledgers.repeat(name, profile, number)
     ]
 
 
 def table(study: Study, found: Mapping[tuple[str, int], Verdicts]) -> dict[str, Any]:
-    """What is stored: for each claim how often it failed and how often its control passed, and the first numbers."""
+    """What is stored: for each claim how often it failed and how often a control passed, and the first numbers."""
     rows: dict[str, dict[str, Any]] = {}
     for (name, number), verdicts in sorted(found.items()):
         for v in verdicts:
@@ -89,7 +90,7 @@ def table(study: Study, found: Mapping[tuple[str, int], Verdicts]) -> dict[str, 
             row["failed"] += not v["passed"]
             row["missed"] += not v["rejected"]
             if number in study.repeats[:KEPT]:
-                row["first"].append({"repeat": number, "value": v["value"], "control": v["control"]})
+                row["first"].append({"repeat": number} | {key: v[key] for key in ("value", "control", "near")})
     return {"profile": study.profile, "rows": list(rows.values())}
 
 

@@ -41,10 +41,11 @@
 # convolutional layers, and shares no code with this library.
 
 # %% tags=["parameters"]
-width: int = 64  # channels of each layer of a trained network
-networks: int = 400  # networks of each kind in A1 and A3
-pairs: int = 640  # RND models, and ensemble members, in A2
-modules: int = 280  # PyTorch modules in A4
+width: int = 96  # channels of each layer of a trained network
+networks: int = 400  # networks in A1
+trained: int = 128  # networks of each kind that are trained
+more: int = 512  # further networks of each kind that are not, for their partners
+modules: int = 96  # PyTorch modules that are trained, in A4
 kernel_modules: int = 40  # of them, those whose tangent kernels are compared, at each of kernel_widths
 draws: int = 64  # modules over which their mean kernel is taken
 n_points: int = 32  # test images
@@ -52,7 +53,7 @@ n_joint: int = 8  # of these, how many enter joint laws, an even number
 kernel_widths: list[int] = [32, 256]  # channels at which tangent kernels are compared
 kernel_networks: int = 160  # networks of each width
 n_mixed: int = 3  # test images of each data set between which they are compared
-widths: list[int] = [16, 64]  # channels at which trained networks are compared with the kernel regression
+widths: list[int] = [16, 96]  # channels at which trained networks are compared with the kernel regression
 linear_widths: list[int] = [4, 64]  # channels of the linearised networks
 linear_bodies: int = 32  # linearised networks of each width
 linear_heads: int = 32  # heads of each
@@ -78,6 +79,7 @@ from torch import nn
 from rndlib import RND, BayesianRND, DeepEnsemble, GradientFlow, figures, initial, kernels, laws
 from rndlib.evidence.claims import CLAIMS
 from rndlib.evidence.ledger import Ledger
+from rndlib.evidence.partners import Partners
 from rndlib.evidence.statistics import (
     joint_law,
     over_points,
@@ -177,7 +179,7 @@ def exact(second=sigma_w, pool=stax.GlobalAvgPool):
     """Kernels of the same network with infinitely many channels, by neural-tangents."""
     conv = [stax.Conv(1, (3, 3), (2, 2), "SAME", W_std=s, b_std=sigma_b) for s in (sigma_w, second)]
     head = stax.Dense(1, W_std=sigma_w, b_std=sigma_b)
-    kernel_fn = stax.serial(conv[0], stax.Gelu(), conv[1], stax.Gelu(), pool(), head)[2]
+    kernel_fn = jax.jit(stax.serial(conv[0], stax.Gelu(), conv[1], stax.Gelu(), pool(), head)[2], static_argnums=2)
 
     def both_kernels(X1, X2):
         with enable_x64():
@@ -192,7 +194,8 @@ def exact(second=sigma_w, pool=stax.GlobalAvgPool):
 # A wide network at initialisation should be a draw from $\mathcal{GP}(0, \kappa)$ (Proposition B.2), at all test
 # images jointly. The statistic is that of notebook 03: outputs are whitened by the law, and the distance of their mean
 # and covariance from 0 and $I$ is taken per square root of an image, with the upper end of its 95 % interval. The
-# control is the kernel of another architecture, which flattens the positions in place of averaging over them.
+# first control is the kernel of another architecture, which flattens the positions in place of averaging over them. The
+# second is the same network with a second layer whose scale is 20 % too large.
 
 
 # %%
@@ -207,28 +210,30 @@ start = {
     name: initial.functions(network(width), test[:n_joint], networks, seed=seed)[:, 0]
     for name, (_, test) in images.items()
 }
-found, control = (
-    worst(joint_law(start[name], zero, at_joint(name, kernel_fn).nngp) for name in images)
-    for kernel_fn in (infinite, flattened)
+_ = ledger.record(
+    "A1",
+    *(
+        worst(joint_law(start[name], zero, at_joint(name, kernel_fn).nngp) for name in images)
+        for kernel_fn in (infinite, flattened, wider)
+    ),
 )
-_ = ledger.record("A1", found, control)
 ledger
 
 # %% [markdown]
 # The tangent kernel of each single network should be $\Theta$ (Proposition B.3), up to an error that falls as one over
 # the square root of the number of channels, as that of sums over channels does. The kernels are taken between a few
-# images of both data sets. The control is a network whose second layer has a scale that is 20 % too large.
+# images of both data sets.
 
 # %%
 mixed = np.concatenate([test[:n_mixed] for _, test in images.values()])
 numbers = range(seed * kernel_networks, (seed + 1) * kernel_networks)
 theta_0 = {n: [kernels.empirical(network(n), mixed, draws=1, seed=i).ntk for i in numbers] for n in kernel_widths}
-off, off_control = (
+off = [
     np.stack([relative_error(of_width, kernel_fn(mixed, mixed).ntk) for of_width in theta_0.values()], axis=1)
-    for kernel_fn in (infinite, wider)
-)
-_ = ledger.record("A1-ntk", typical(off[:, -1]), typical(off_control[:, -1]))
-_ = ledger.record("A1-slope", rate(kernel_widths, off, -1 / 2), rate(kernel_widths, off_control, -1 / 2))
+    for kernel_fn in (infinite, flattened, wider)
+]
+_ = ledger.record("A1-ntk", *(typical(errors[:, -1]) for errors in off))
+_ = ledger.record("A1-slope", *(rate(kernel_widths, errors, -1 / 2) for errors in off))
 ledger
 
 # %% [markdown]
@@ -236,36 +241,53 @@ ledger
 #
 # On the digits, predictors are trained to imitate random convolutional networks, and ensemble members to tell odd from
 # even. All train to convergence by gradient flow. As in notebook 01, half the squared error of the one should be the
-# variance of the other (Corollary 3.2), here on average over test images. The control leaves out the half. The equality
-# could hold between two quantities that are both wrong. So the ensemble is also held against the law of Theorem 2.1
-# (A2-law), with the infinite kernels in it.
+# variance of the other (Corollary 3.2), here on average over test images. The equality could hold between two
+# quantities that are both wrong. So the ensemble is also held against the law of Theorem 2.1 (A2-law), with the
+# infinite kernels in it.
+#
+# As there, each trained network has a partner: the kernel regression from its own start, which costs no training. Those
+# of many more networks, which are not trained, take most of the sampling error away (`rndlib.evidence.partners`).
+
 
 # %%
-rnd = RND(network(width), 1, pairs, seed=seed, solver=flow).fit(X).errors(points)
-members = {n: DeepEnsemble(network(n), pairs, seed=seed, solver=flow).fit(X, y).functions(points) for n in widths}
-law = laws.ensemble(infinite, X, y, points, full_cov=True)
-of_flattened = laws.ensemble(flattened, X, y, points, full_cov=True)
+def run(model, name, *labels, more=more, kernel=infinite):
+    """What the networks of a model become at the test images, and the partners of these and of `more` networks."""
+    X, points = images[name]
+    partners = Partners(model, X, points, more, kernel).trained(*labels)
+    fitted = model.fit(X, *labels)
+    return (fitted.functions if labels else fitted.errors)(points), partners
 
 
-def ratio(scale):
-    """Log of half the mean squared error over the variance, with its interval."""
-    return over_times(scale * rnd[None], members[width][None], law.var[None]).finding
+rnd = run(RND(network(width), 1, trained, seed=seed, solver=flow), "digits")
+ensembles = {n: DeepEnsemble(network(n), trained, seed=seed, solver=flow) for n in widths}
+members = {n: run(model, "digits", y) for n, model in ensembles.items()}
 
 
-def in_law(samples, law):
+def ratio(of_errors, of_functions=1):
+    """Log of half the mean squared error over the variance, with its interval; both functions are scaled first."""
+    errors, functions = (of_errors * part[None] for part in rnd), (of_functions * part[None] for part in members[width])
+    (errors, *one), (functions, *other) = errors, functions
+    return over_times(errors, functions, law.var[None], partners=(*one, *other)).finding
+
+
+def in_law(samples, partners, law):
     """Distance of networks from a law at the images of the joint checks."""
-    return joint_law(samples[:, :n_joint], law.mean[:n_joint], law.cov[:n_joint, :n_joint])
+    at = slice(n_joint)
+    return joint_law(samples[:, at], law.mean[at], law.cov[at, at], partners=partners[:, at])
 
 
-_ = ledger.record("A2", ratio(1), ratio(np.sqrt(2)))
-_ = ledger.record("A2-law", in_law(members[width], law), in_law(members[width], of_flattened))
+law, of_flattened, of_wider = (
+    laws.ensemble(kernel_fn, X, y, points, full_cov=True) for kernel_fn in (infinite, flattened, wider)
+)
+_ = ledger.record("A2", ratio(1), ratio(np.sqrt(2)), ratio(1, np.sqrt(4 / 5)))
+_ = ledger.record("A2-law", *(in_law(*members[width], of) for of in (law, of_flattened, of_wider)))
 ledger
 
 # %% tags=["figure"]
 places = np.arange(1, n_points + 1)
 bands = {
-    "RND / ensemble": over_points(rnd, members[width]),
-    "control: no half": over_points(np.sqrt(2) * rnd, members[width]),
+    label: over_points(scale * rnd[0], members[width][0], partners=(scale * rnd[1], members[width][1]))
+    for label, scale in {"RND / ensemble": 1, "control: no half": np.sqrt(2)}.items()
 }
 fig_a2 = figures.ratios(
     {
@@ -293,24 +315,24 @@ figures.save(fig_a2, "fig_a2")
 # ## A3: the Bayesian RND error has the posterior covariance
 #
 # Only the target changes, to $\nabla_\theta u(x; \vartheta_0)^\top \psi^*$. This is one Jacobian-vector product,
-# whatever the network $u$ is (Theorem 4.2, notebook 03). No label is needed, so both data sets take part. The control
-# is the error of standard RND.
+# whatever the network $u$ is (Theorem 4.2, notebook 03). No label is needed, so both data sets take part.
 
 # %%
-models = {
-    (name, n): BayesianRND(network(n), 1, networks, seed=seed, solver=flow).fit(images[name][0])
-    for name, n in [*(("digits", n) for n in widths), ("games", width)]
-}
-posteriors = {name: laws.bayesian_rnd_error(infinite, *pair, full_cov=True) for name, pair in images.items()}
-errors = {(name, n): model.errors(images[name][1]) for (name, n), model in models.items()}
+bayesian = {n: BayesianRND(network(n), 1, trained, seed=seed, solver=flow) for n in widths}
+errors = {(name, n): run(bayesian[n], name) for name, n in [*(("digits", n) for n in widths), ("games", width)]}
+posterior = partial(laws.bayesian_rnd_error, full_cov=True)
+posteriors = {name: posterior(infinite, *pair) for name, pair in images.items()}
 _ = ledger.record(
-    "A3", worst(in_law(errors[name, width], posteriors[name]) for name in images), in_law(rnd, posteriors["digits"])
+    "A3",
+    worst(in_law(*errors[name, width], posteriors[name]) for name in images),
+    in_law(*rnd, posteriors["digits"]),
+    in_law(*errors["digits", width], posterior(wider, X, points)),
 )
 ledger
 
 # %% tags=["figure"]
 cov = posteriors["digits"].cov[:n_joint, :n_joint]
-samples = {"Bayesian RND error": errors["digits", width], "control: standard RND": rnd}
+samples = {"Bayesian RND error": errors["digits", width][0], "control: standard RND": rnd[0]}
 fig_a3 = figures.covariances(
     cov,
     {label: of[:, :n_joint].T @ of[:, :n_joint] / len(of) for label, of in samples.items()},
@@ -321,39 +343,41 @@ figures.save(fig_a3, "fig_a3")
 # %% [markdown]
 # Covariances between test images, in the posterior's standard deviations, and below them their differences from it.
 #
-# The laws say where many networks end. A sharper statement is about each single one: it should end at the kernel
-# regression from its own start, with the infinite kernel (P4 in notebook 00). The distance between the two has no
-# sampling error in it, only that of the width, and should fall as one over the root of the width. The control regresses
-# with the kernel of flattened positions. (A scale that is 20 % off would be none: it multiplies $\Theta$ by nearly one
-# number, and a regression divides by it.)
+# The laws say where many networks end. A sharper statement is about each single one: it should end as its partner, the
+# kernel regression from its own start (P4 in notebook 00). The distance between the two has no sampling error in it,
+# only that of the width, and should fall as one over the root of the width. (A scale that is 20 % off would be no
+# control here: it multiplies $\Theta$ by nearly one number, and a regression divides by it.)
 
 
 # %%
-def left(kernel_fn):
-    """What training leaves of a unit of error at the training images, (train, test)."""
-    return gain(np.asarray(kernel_fn(X, X).ntk), np.asarray(kernel_fn(X, points).ntk), inf, None)
+def slopes(claim, of_networks, models, *labels):
+    """Record the rate at which networks approach their partners, with partners of other kernels and of fewer images."""
+    X, points = images["digits"]
+    wrong = {
+        "flattened": [Partners(models[n], X, points, 0, flattened).trained(*labels) for n in widths],
+        "one image less": [
+            Partners(models[n], X[1:], points, 0, infinite).trained(*(part[1:] for part in labels)) for n in widths
+        ],
+    }
+    partners = {"own": [of_networks[n][1][:trained] for n in widths], **wrong}
+    found = {
+        label: np.stack([relative_error(of_networks[n][0], own) for n, own in zip(widths, at, strict=True)], axis=1)
+        for label, at in partners.items()
+    }
+    ledger.record(claim, *(rate(widths, distances, -1 / 2) for distances in found.values()))
+    return found
 
 
-def regression_errors(kernel_fn):
-    """Distances of ensemble members and of Bayesian errors from the regression, each (networks, widths)."""
-    gains, member, bayesian = left(kernel_fn), [], []
-    for n in widths:
-        f = initial.functions(network(n), np.concatenate([X, points]), pairs, seed=seed)[:, 0]
-        way = (y - f[:, :n_train]) @ gains
-        member.append(relative_error(members[n], f[:, n_train:] + way, way))
-        predictor, target = models["digits", n].initial(np.concatenate([X, points]))
-        e = predictor - target
-        bayesian.append(relative_error(errors["digits", n], e[:, n_train:] - e[:, :n_train] @ gains))
-    return np.stack(member, axis=1), np.stack(bayesian, axis=1)
-
-
-regressions, wrong = regression_errors(infinite), regression_errors(flattened)
-for claim, found, control in zip(("A2-slope", "A3-slope"), regressions, wrong, strict=True):
-    ledger.record(claim, rate(widths, found, -1 / 2), rate(widths, control, -1 / 2))
+of_members = slopes("A2-slope", members, ensembles, y)
+of_errors = slopes("A3-slope", {n: errors["digits", n] for n in widths}, bayesian)
 ledger
 
 # %% tags=["figure"]
-by_width = {"ensemble member": regressions[0], "Bayesian RND error": regressions[1], "control: flattened": wrong[1]}
+by_width = {
+    "ensemble member": of_members["own"],
+    "Bayesian RND error": of_errors["own"],
+    "control: flattened": of_errors["flattened"],
+}
 fig_slope = figures.against_size(
     widths,
     {label: over_seeds(found) for label, found in by_width.items()},
@@ -373,14 +397,14 @@ figures.save(fig_slope, "fig_slope")
 #
 # PyTorch draws weights from $U(-1, 1)/\sqrt{\text{fan-in}}$ and has no factors outside. For Bayesian RND this matters:
 # $\psi$ must have the law that makes the prior of the error the kernel of the training. The library trains every tensor
-# relative to the scale $s$ of its initial weights, $w = s\,\omega$, and draws $\psi$ from the law of the initial
-# weights. The kernel is then $J S^2 J^\top$ with $S = \mathrm{diag}(s)$, and the error before training has its mean as
-# covariance, at any width (`rndlib.any_network`).
+# relative to the scale $s$ of its initial weights, $w = s\,\omega$, and draws $\psi$ with the variances of the
+# initial weights. The kernel is then $J S^2 J^\top$ with $S = \mathrm{diag}(s)$, and the error before training has its
+# mean as covariance, at any width (`rndlib.any_network`).
 #
-# The reference is the mean tangent kernel of the module over draws (`kernels.empirical`). The control trains the
-# weights themselves, with $\psi$ from the same law. This is what the paper's recipe gives for a PyTorch module as it
-# is. The module has no biases. With PyTorch's biases the law holds too, but their variance falls as one over the width,
-# so the kernel itself is another one at each width, and no rate could be seen.
+# The reference is the mean tangent kernel of the module over draws (`kernels.empirical`). The first control trains the
+# weights themselves, with $\psi$ of the same variances. This is what the paper's recipe gives for a PyTorch module as
+# it is. The module has no biases. With PyTorch's biases the law holds too, but their variance falls as one over the
+# width, so the kernel itself is another one at each width, and no rate could be seen.
 
 
 # %%
@@ -396,36 +420,42 @@ def module(channels, scales=None):
     return Module(build, scales=scales)
 
 
-grey = {"X": X.reshape(-1, 1, 8, 8), "X_test": points[:n_joint].reshape(-1, 1, 8, 8)}
-module_posterior = laws.bayesian_rnd_error(
-    partial(kernels.empirical, module(width), draws=draws, seed=seed), **grey, full_cov=True
+grey, grey_tests = X.reshape(-1, 1, 8, 8), points[:n_joint].reshape(-1, 1, 8, 8)
+images["grey"] = grey, grey_tests
+of_module = partial(kernels.empirical, module(width), draws=draws, seed=seed)
+module_posterior, of_fewer = (posterior(of_module, part, grey_tests) for part in (grey, grey[2:]))
+module_errors = run(BayesianRND(module(width), 1, modules, seed=seed, solver=flow), "grey", kernel=of_module)
+weights_themselves = BayesianRND(module(width, 1.0), 1, 4 * n_joint, seed=seed, solver=flow).fit(grey)
+_ = ledger.record(
+    "A4",
+    in_law(*module_errors, module_posterior),
+    joint_law(weights_themselves.errors(grey_tests), module_posterior.mean, module_posterior.cov),
+    in_law(*module_errors, of_fewer),
 )
-module_errors, weights_themselves = (
-    BayesianRND(module(width, scales), 1, count, seed=seed, solver=flow).fit(grey["X"]).errors(grey["X_test"])
-    for scales, count in ((None, modules), (1.0, 4 * n_joint))
-)
-_ = ledger.record("A4", *(in_law(errors, module_posterior) for errors in (module_errors, weights_themselves)))
 ledger
 
 # %% [markdown]
-# The tangent kernel of a single module should approach the mean one, at the rate of A1. The control is the mean kernel
-# of training on the weights themselves.
+# The tangent kernel of a single module should approach the mean one, at the rate of A1.
 
 # %%
-chosen = grey["X_test"][: 2 * n_mixed]
+chosen = grey_tests[: 2 * n_mixed]
 mean_kernel, of_weights = (
-    {n: kernels.empirical(module(n, scales), chosen, draws=draws, seed=seed).ntk for n in kernel_widths}
+    {n: kernels.empirical(module(n, scales), chosen, draws=draws, seed=seed) for n in kernel_widths}
     for scales in (None, 1.0)
 )
 module_kernels = {
     n: [kernels.empirical(module(n), chosen, draws=1, seed=i + 1).ntk for i in numbers[:kernel_modules]]
     for n in kernel_widths
 }
-of_mean, of_control = (
-    np.stack([relative_error(module_kernels[n], expected[n]) for n in kernel_widths], axis=1)
-    for expected in (mean_kernel, of_weights)
+compared = (
+    {n: mean_kernel[n].ntk for n in kernel_widths},
+    {n: of_weights[n].ntk for n in kernel_widths},
+    {n: mean_kernel[n].body for n in kernel_widths},
 )
-_ = ledger.record("A4-slope", rate(kernel_widths, of_mean, -1 / 2), rate(kernel_widths, of_control, -1 / 2))
+of_module_kernels = (
+    np.stack([relative_error(module_kernels[n], expected[n]) for n in kernel_widths], axis=1) for expected in compared
+)
+_ = ledger.record("A4-slope", *(rate(kernel_widths, distances, -1 / 2) for distances in of_module_kernels))
 ledger
 
 # %% [markdown]
@@ -435,26 +465,27 @@ ledger
 # tangent kernel does not change. Each head has a $\psi$ of its own. Its error is then an exact draw from the posterior
 # of the Gaussian process that has the tangent kernel of this one network, at any width. So the check whitens the errors
 # of each network by the posterior of its own kernel. What comes out should be standard normal up to Monte-Carlo noise,
-# even with four channels. The control whitens with the mean kernel over networks.
+# even with four channels. The controls whiten with the mean kernel over networks, and without one of the training
+# images.
 
 
 # %%
-def own_posterior(kernel):
-    """Posterior covariance at the joint test images, of a kernel on these after the training images."""
-    train, cross = kernel[:n_train, :n_train], kernel[:n_train, n_train:]
+def own_posterior(kernel, first=0):
+    """Posterior covariance at the joint test images given training images from `first` on; all in this order."""
+    train, cross = kernel[first:n_train, first:n_train], kernel[first:n_train, n_train:]
     return kernel[n_train:, n_train:] - cross.T @ gain(train, cross, inf, None)
 
 
 def whitened_errors(n):
-    """Errors of linearised modules whitened by their own posteriors, and by that of the mean kernel."""
-    model = BayesianRND(module(n), linear_heads, linear_bodies, linearised=True, seed=seed).fit(grey["X"])
-    errors = model.errors(grey["X_test"]).reshape(linear_bodies, linear_heads, n_joint)
-    both = np.concatenate(list(grey.values()))
-    own = [own_posterior(kernel) for kernel in model.tangent_kernels(both)[:, 0, 0]]
+    """Errors of linearised modules whitened by their own posteriors, by the mean kernel's, and by those of less data."""
+    model = BayesianRND(module(n), linear_heads, linear_bodies, linearised=True, seed=seed).fit(grey)
+    errors = model.errors(grey_tests).reshape(linear_bodies, linear_heads, n_joint)
+    both = np.concatenate([grey, grey_tests])
+    kernel = model.tangent_kernels(both)[:, 0, 0]
     mean = own_posterior(kernels.empirical(module(n), both, draws=draws, seed=seed).ntk)
+    posteriors = map(own_posterior, kernel), [mean] * linear_bodies, (own_posterior(own, 1) for own in kernel)
     return [
-        np.concatenate([whitened(e, zero, cov) for e, cov in zip(errors, covs, strict=True)])
-        for covs in (own, [mean] * linear_bodies)
+        np.concatenate([whitened(e, zero, cov) for e, cov in zip(errors, covs, strict=True)]) for covs in posteriors
     ]
 
 

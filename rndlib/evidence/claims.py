@@ -19,7 +19,8 @@ class Claim:
 
     The check passes if `statistic`, computed by the function `check` of `rndlib.evidence.statistics`, is at most
     `tolerance`. `unit` is the unit of replication, which the interval counts. `why` derives the tolerance, without any
-    number from a run of the notebook. `control` is the wrong variant that the same check must reject.
+    number from a run of the notebook. `control` is the wrong variant that the same check must reject, and `near` one
+    that is off by little, as by a slip.
     """
 
     id: str
@@ -33,6 +34,12 @@ class Claim:
     tolerance: float
     why: str
     control: str
+    near: str = ""
+
+    @property
+    def controls(self) -> str:
+        """Both wrong variants in one line."""
+        return "; near: ".join(filter(None, (self.control, self.near)))
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """The ledger: one verdict per claim, shown at the end of a notebook and read back by the command line.
 
 Every check has one scalar value and passes if that value is at most a tolerance declared beforehand. The same check on
-a wrong variant (the negative control) must exceed the tolerance: a check that would accept the wrong variant too shows
-nothing.
+wrong variants (the negative controls, one of them near) must exceed the tolerance: a check that would accept a wrong
+variant too shows nothing.
 """
 
 import json
@@ -21,15 +21,16 @@ FILE = "claims.json"
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a run on one claim: its value, the interval of the value, and the value of the control."""
+    """The result of a run on one claim: its value, the interval of the value, and the values of the controls."""
 
     claim: Claim
     value: float
     interval: tuple[float, float] | None
     control_value: float
+    near_value: float | None = None
 
     def __post_init__(self):
-        for number in (self.value, self.claim.tolerance, self.control_value, *(self.interval or ())):
+        for number in (self.value, self.claim.tolerance, *self.controls, *(self.interval or ())):
             if not isfinite(number):
                 raise ValueError(f"{self.id}: {number!r} is not a finite number")
 
@@ -38,14 +39,19 @@ class Verdict:
         return self.claim.id
 
     @property
+    def controls(self) -> tuple[float, ...]:
+        """The values of the negative controls, the near one last."""
+        return (self.control_value,) if self.near_value is None else (self.control_value, self.near_value)
+
+    @property
     def passed(self) -> bool:
         """Whether the value is at most the tolerance."""
         return self.value <= self.claim.tolerance
 
     @property
     def control_rejected(self) -> bool:
-        """Whether the negative control is above the tolerance."""
-        return self.control_value > self.claim.tolerance
+        """Whether every negative control is above the tolerance."""
+        return min(self.controls) > self.claim.tolerance
 
     def row(self) -> dict[str, Any]:
         """The claim and its verdict as one flat object, as in `claims.json`."""
@@ -54,12 +60,13 @@ class Verdict:
             "interval": self.interval and list(self.interval),
             "passed": self.passed,
             "control_value": self.control_value,
+            "near_value": self.near_value,
             "control_rejected": self.control_rejected,
         }
 
 
 def holds(verdict: Verdict) -> bool:
-    """Whether the claim passed and its negative control was rejected."""
+    """Whether the claim passed and its negative controls were rejected."""
     return verdict.passed and verdict.control_rejected
 
 
@@ -74,7 +81,7 @@ def read(path: str | Path) -> list[Verdict]:
 
 def table(verdicts: Iterable[Verdict]) -> str:
     """An aligned Markdown table, numbers rounded so that every machine prints the same."""
-    head = ["id", "statement", "statistic", "value", "interval", "tolerance", "negative control", "its value"]
+    head = ["id", "statement", "statistic", "value", "interval", "tolerance", "negative controls", "their values"]
     return aligned([*head, "verdict"], map(_cells, verdicts))
 
 
@@ -86,8 +93,8 @@ def _cells(verdict: Verdict) -> list[str]:
         rounded(verdict.value),
         "" if verdict.interval is None else f"[{', '.join(map(rounded, verdict.interval))}]",
         rounded(verdict.claim.tolerance),
-        verdict.claim.control,
-        f"{rounded(verdict.control_value)}, {'rejected' if verdict.control_rejected else 'NOT REJECTED'}",
+        verdict.claim.controls,
+        f"{', '.join(map(rounded, verdict.controls))}, {'rejected' if verdict.control_rejected else 'NOT REJECTED'}",
         "PASS" if holds(verdict) else "FAIL",
     ]
 
@@ -103,24 +110,28 @@ class Ledger:
     def __init__(self):
         self.verdicts: list[Verdict] = []
 
-    def record(self, claim_id: str, finding: Finding, control: Finding) -> Verdict:
-        """Judge a declared claim by its finding and by that of the same statistic on the claim's negative control.
+    def record(self, claim_id: str, finding: Finding, control: Finding, near: Finding | None = None) -> Verdict:
+        """Judge a declared claim by its finding and by those of the same statistic on the claim's negative controls.
 
-        A ValueError refuses undeclared claims, second verdicts, and numbers that are not finite or of another check.
+        `near` is given where the claim declares one. A ValueError refuses undeclared claims, second verdicts, and
+        numbers that are not finite or of another check.
         """
         if claim_id not in CLAIMS:
             raise ValueError(
                 f"claim_id = {claim_id!r}: declare it in rndlib/evidence/claims.toml, or use one of {', '.join(CLAIMS)}"
             )
         claim = CLAIMS[claim_id]
-        for number in (finding, control):
-            if number.check not in (None, claim.check):
+        if (near is None) != (not claim.near):
+            declares = f"the near control {claim.near!r}" if claim.near else "no near control"
+            raise ValueError(f"{claim_id}: near = {near!r}, but the claim declares {declares}")
+        for number in (finding, control, near):
+            if number is not None and number.check not in (None, claim.check):
                 raise ValueError(
                     f"{claim_id}: judged by {number.check}, but {claim.check} is declared: use {claim.check}"
                 )
         if any(verdict.id == claim_id for verdict in self.verdicts):
             raise ValueError(f"{claim_id} is on record already: give one verdict per claim")
-        verdict = Verdict(claim, finding.value, finding.interval, control.value)
+        verdict = Verdict(claim, finding.value, finding.interval, control.value, near and near.value)
         self.verdicts.append(verdict)
         return verdict
 
@@ -138,13 +149,13 @@ class Ledger:
 
 
 def _verdict(row: Any) -> Verdict:
-    row = {"check": "", "why": "", **row}  # which older files lack
+    row = {"check": "", "why": "", "near": "", "near_value": None, **row}  # which older files lack
     claim = Claim(**{field.name: row[field.name] for field in fields(Claim)})
     interval = row["interval"]
     if interval is not None:
         low, high = interval
         interval = (low, high)
-    verdict = Verdict(claim, row["value"], interval, row["control_value"])
+    verdict = Verdict(claim, row["value"], interval, row["control_value"], row["near_value"])
     if verdict.row() != row:
         raise ValueError(f"{verdict.id} has other fields than a verdict, or contradicts its numbers: {row!r}")
     return verdict

@@ -28,22 +28,28 @@ def report(place: Path) -> list[str]:
     if rows := read(place, OTHER_SEEDS):
         seeds = len(rows[0]["first"])
         parts += ["# Other seeds", f"The same verdicts with {seeds} other sets of seeds, at the stored size."]
-        parts.append(aligned(["id", "tolerance", "values", "values of the control", "verdicts"], map(_seeds, rows)))
+        parts.append(aligned(["id", "tolerance", "values", "values of the controls", "verdicts"], map(_seeds, rows)))
     if rows := read(place, CALIBRATION):
         parts += [
             "# Size and power",
-            "How often each true claim failed and each negative control passed, over independent repeats at a small "
+            "How often each true claim failed and a negative control passed, over independent repeats at a small "
             "size, with the upper end of the 95 % interval of that share (Clopper and Pearson).",
-            aligned(["id", "repeats", "claim failed", "control passed"], map(_calibration, rows)),
+            aligned(["id", "repeats", "claim failed", "a control passed"], map(_calibration, rows)),
         ]
     return parts
 
 
 def _seeds(row: dict[str, Any]) -> list[str]:
     tolerance = CLAIMS[row["id"]].tolerance
-    values, controls = ([numbers[key] for numbers in row["first"]] for key in ("value", "control"))
-    verdicts = ("PASS" if v <= tolerance < c else "FAIL" for v, c in zip(values, controls, strict=True))
-    columns = map(rounded, values), map(rounded, controls), verdicts
+    columns: list[list[str]] = [[], [], []]
+    for numbers in row["first"]:
+        value, controls = (
+            numbers["value"],
+            [numbers[key] for key in ("control", "near") if numbers.get(key) is not None],
+        )
+        columns[0].append(rounded(value))
+        columns[1].append("/".join(map(rounded, controls)))
+        columns[2].append("PASS" if value <= tolerance < min(controls) else "FAIL")
     return [row["id"], rounded(tolerance), *map(" ".join, columns)]
 
 
