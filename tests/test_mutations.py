@@ -19,7 +19,7 @@ from rndlib.estimators import RND, BayesianEnsemble, BayesianRND, DeepEnsemble
 from rndlib.evidence import studies
 from rndlib.evidence.claims import CLAIMS
 from rndlib.running import notebooks
-from rndlib.theory import kernels, laws
+from rndlib.theory import kernels, laws, reference
 from rndlib.training import weights
 from rndlib.training.backends.jax import JaxBackend, activations, linearise
 from rndlib.training.flow import integration
@@ -93,7 +93,7 @@ def in_laws_alone(kernel: Callable) -> Callable[[pytest.MonkeyPatch], None]:
     def planted(net, X1, X2=None):
         return kernel(kernels.kernel(net, X1, X2), X2)
 
-    return lambda patch: patch.setattr(laws, "kernels", SimpleNamespace(**{**vars(kernels), "kernel": planted}))
+    return lambda patch: patch.setattr(reference, "kernels", SimpleNamespace(**{**vars(kernels), "kernel": planted}))
 
 
 def one_dof_more(patch: pytest.MonkeyPatch) -> None:
