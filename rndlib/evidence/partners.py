@@ -47,7 +47,7 @@ class Partners:
     kernel: Infinite kernels of the network, as a function of two arrays of points like those that `laws` takes. Those
         of an `MLP` are known.
 
-    >>> from rndlib import MLP, RND, GradientFlow, datasets
+    >>> from rndlib import MLP, RND, datasets
     >>> from rndlib.evidence.partners import Partners
     >>> data = datasets.toy(seed=0, n_test=5)
     >>> model = RND(MLP(3, width=512), heads=1, bodies=4)
@@ -67,7 +67,7 @@ class Partners:
         if isinstance(model, Distillation) and (model.heads > 1 or model.linearised):
             raise ValueError(f"model = {model!r}: give a model with heads=1 and linearised=False")
         self.kernel, self.seed = kernel, model.seed
-        self.X, _, self.tests, _ = reference.inputs(kernel, X, None, X_test, 0.0, None, 0.0)
+        self.X, self.tests = reference.points(kernel, X, X_test)
         size = "bodies" if isinstance(model, Distillation) else "members"
         self.networks = getattr(model, size) + checks.whole("more", more, 0)
         larger: Any = clone(model)

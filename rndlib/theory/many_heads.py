@@ -20,18 +20,18 @@ its derivative by kappa in the direction D. For standard RND, D is 2 kappa. With
 s^2 I more on the training points.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf, sqrt
 
 import numpy as np
 from jaxtyping import Float
+from scipy.stats import qmc
 
 from rndlib.network import MLP
 from rndlib.theory import kernels
 from rndlib.theory.dynamics import gain
 
 Square = Float[np.ndarray, "n n"]
-OfUnits = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 _UNITS = 2**14  # draws for the mean over units, which leave an error of some 0.2 % of a variance
 _NUMBERS = 2**22  # of one array over units
@@ -58,10 +58,10 @@ def covariance(
     across, train = kernels.kernel(net, X, X_test), kernels.kernel(net, X)
     units = _Units(net, X, X_test)
     A = _limit(
-        lambda A: train.nngp + noise + units.mean(lambda k, _: np.sum(k @ _solve(A + c * k, A), axis=0)),
+        lambda A: train.nngp + noise + units.mean(lambda k: np.sum(k @ _solve(A + c * k, A), axis=0)),
         train.ntk + noise,
     )
-    G = gain(A, across.nngp + A @ units.mean(lambda k, r: np.sum(_solve(A + c * k, r), axis=0)), inf, None)
+    G = gain(A, across.nngp + A @ units.mean_across(lambda k, r: np.sum(_solve(A + c * k, r), axis=0)), inf, None)
 
     def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
         return np.einsum("...na,...nb->ab" if full_cov else "...na,...na->a", left, right, optimize=True)
@@ -70,16 +70,13 @@ def covariance(
         half = product(G, XX @ G / 2 - Xx)
         return xx + half + half.T
 
-    def symmetric(found: np.ndarray) -> np.ndarray:
-        return (found + found.T) / 2
-
     def learned(k: np.ndarray, r: np.ndarray) -> np.ndarray:
         v = r - k @ G
         return product(v, _solve(A + c * k, v))
 
     if start == "shared":
         of_heads = residual(test.nngp, across.nngp, train.nngp + noise)
-        return symmetric(of_heads + residual(*units.moments(full_cov)) - c * units.mean(learned))
+        return _symmetric(of_heads + residual(*units.moments(full_cov)) - c * units.mean_across(learned))
     if start == "standard":
         D = 2 * test.nngp, 2 * across.nngp, 2 * train.nngp
     else:
@@ -89,21 +86,19 @@ def covariance(
         left = _solve(A + c * k, k)
         return np.sum(np.swapaxes(left, 1, 2) @ dA @ left, axis=0)
 
-    dA = _limit(lambda dA: D[2] + c * units.mean(lambda k, _: others(k, dA)), D[2])
+    dA = _limit(lambda dA: D[2] + c * units.mean(lambda k: others(k, dA)), D[2])
 
     def moved(k: np.ndarray, r: np.ndarray) -> np.ndarray:
         left = _solve(A + c * k, r - k @ G)
         return product(left, dA @ left)
 
-    return symmetric(residual(*D) + c * units.mean(moved))
+    return _symmetric(residual(*D) + c * units.mean_across(moved))
 
 
 class _Units:
     """Units of the hidden layer, with what each adds to the tangent kernel between the points: k_u."""
 
     def __init__(self, net: MLP, X: np.ndarray, X_test: np.ndarray):
-        from scipy.stats import qmc  # Here, because it takes long to import.
-
         points = np.concatenate([X, X_test])
         features = np.hstack(
             [net.sigma_w / sqrt(net.in_dim) * points, np.full((len(points), 1), net.sigma_b)]
@@ -113,17 +108,26 @@ class _Units:
         self.train, self.test = slopes[:, : len(X)], slopes[:, len(X) :]
         self.products, self.n = features @ features.T, len(X)
 
-    def mean(self, of: OfUnits) -> np.ndarray:
-        """Mean over units of `of`, a sum over a block of them, from k_u (units, n, n) and k_u,Xx (units, n, T)."""
-        n, size = self.n, max(1, _NUMBERS // (self.n * self.products.shape[0]))
-        total = np.zeros(())
-        for start in range(0, _UNITS, size):
-            train, test = (part[start : start + size] for part in (self.train, self.test))
-            left = train[:, :, None]
-            total = total + of(
-                left * train[:, None] * self.products[:n, :n], left * test[:, None] * self.products[:n, n:]
-            )
-        return total / _UNITS
+    def mean(self, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Mean over units of `of`, a sum over a block of them, from k_u (units, n, n) at the training points."""
+        parts = (of(self._between(block, self.train)) for block in self._blocks(self.n))
+        return sum(parts, start=np.zeros(())) / _UNITS
+
+    def mean_across(self, of: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+        """As `mean`, from k_u (units, n, n) and k_u,Xx (units, n, T)."""
+        parts = (
+            of(self._between(block, self.train), self._between(block, self.test))
+            for block in self._blocks(len(self.products))
+        )
+        return sum(parts, start=np.zeros(())) / _UNITS
+
+    def _blocks(self, points: int) -> Iterator[slice]:
+        size = max(1, _NUMBERS // (self.n * points))
+        return (slice(start, start + size) for start in range(0, _UNITS, size))
+
+    def _between(self, block: slice, other: np.ndarray) -> np.ndarray:
+        products = self.products[: self.n, : self.n] if other is self.train else self.products[: self.n, self.n :]
+        return self.train[block, :, None] * other[block, None] * products
 
     def moments(self, full_cov: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Means of k_u at test points, across, and at training points."""
@@ -136,6 +140,10 @@ class _Units:
         return test, across * products[:n, n:], train * products[:n, :n]
 
 
+def _symmetric(found: np.ndarray) -> np.ndarray:
+    return (found + found.T) / 2
+
+
 def _solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     return np.linalg.solve(A, np.broadcast_to(B, (len(A), *B.shape[-2:])))
 
@@ -143,8 +151,7 @@ def _solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 def _limit(step: Callable[[Square], Square], start: Square) -> Square:
     """The fixed point of `step`, by iteration."""
     for _ in range(_ITERATIONS):
-        new = step(start)
-        new = (new + new.T) / 2
+        new = _symmetric(step(start))
         if np.abs(new - start).max() <= _TOLERANCE * np.abs(new).max():
             return new
         start = new

@@ -37,6 +37,21 @@ def diagonal(net: Network, X: np.ndarray) -> kernels.Kernel:
     return kernels.Kernel(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
+def points(
+    net: Network, X: ArrayLike, X_test: ArrayLike
+) -> tuple[Float[np.ndarray, "n *shape"], Float[np.ndarray, "T *shape"]]:
+    """Training and test points as arrays of a shape that the network takes."""
+    if isinstance(net, MLP):
+        train, tests = checks.points("X", X, net.in_dim), checks.points("X_test", X_test, net.in_dim)
+        kernels.variances(net, "X", train)  # `kernel` makes the same check, but with its own names for the two
+        kernels.variances(net, "X_test", tests)
+        return train, tests
+    if not callable(net):
+        raise ValueError(f"net = {net!r}: give an rndlib.MLP, or a function net(X1, X2) that returns nngp and ntk")
+    train = checks.points_of_any_shape("X", X)
+    return train, checks.points_of_any_shape("X_test", X_test, train.shape[1:])
+
+
 def inputs(
     net: Network,
     X: ArrayLike,
@@ -47,21 +62,13 @@ def inputs(
     noise_std: float,
 ) -> tuple[Float[np.ndarray, "n *shape"], Float[np.ndarray, " n"], Float[np.ndarray, "T *shape"], float]:
     """The arrays and the time, all arguments checked; zeros as labels for None."""
-    if isinstance(net, MLP):
-        points, tests = checks.points("X", X, net.in_dim), checks.points("X_test", X_test, net.in_dim)
-        kernels.variances(net, "X", points)  # `kernel` makes the same check, but with its own names for the two
-        kernels.variances(net, "X_test", tests)
-    elif callable(net):
-        points = checks.points_of_any_shape("X", X)
-        tests = checks.points_of_any_shape("X_test", X_test, points.shape[1:])
-    else:
-        raise ValueError(f"net = {net!r}: give an rndlib.MLP, or a function net(X1, X2) that returns nngp and ntk")
-    labels = np.zeros(len(points)) if y is None else checks.labels("y", y, len(points))
+    train, tests = points(net, X, X_test)
+    labels = np.zeros(len(train)) if y is None else checks.labels("y", y, len(train))
     noise_std = checks.non_negative("noise_std", noise_std)
     if noise_std * noise_std == inf:
         raise ValueError(f"noise_std = {noise_std!r}: its square is beyond float64; give a smaller one")
     if checks.duration("time", time) == inf and noise_std == 0:
-        checks.distinct("X", points)
+        checks.distinct("X", train)
     if learning_rate is not None:
         checks.positive("learning_rate", learning_rate)
-    return points, labels, tests, float(time)
+    return train, labels, tests, float(time)

@@ -13,7 +13,7 @@ from scipy import linalg
 
 from rndlib import checks
 from rndlib.evidence.claims import Finding, check
-from rndlib.evidence.statistics.intervals import grouped, root_finding, squared_length, t_interval
+from rndlib.evidence.statistics.intervals import deviations, grouped, root_finding, squared_length, t_interval
 
 
 def whitened(samples: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Float[np.ndarray, "networks points"]:
@@ -52,7 +52,7 @@ def joint_law(
     def moments(samples: np.ndarray) -> np.ndarray:
         """Vectors whose mean has the length delta: w, and w w^T - I with its diagonal over sqrt 2."""
         white = whitened(samples, mean, cov)
-        centred = (white - white.mean(axis=0)) * sqrt(len(white) / (len(white) - 1))
+        centred = deviations(white)
         products = (centred[:, rows] * centred[:, columns] - diagonal) * np.where(diagonal, sqrt(0.5), 1)
         return np.hstack([white, products])
 

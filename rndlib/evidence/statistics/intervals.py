@@ -51,8 +51,7 @@ def spread(values: ArrayLike, variance: ArrayLike, dof: int, confidence: float =
     normal for the logarithm.
     """
     relative = _in_units(values, variance)
-    bodies = len(relative)
-    per_body = np.mean((relative - relative.mean(axis=0)) ** 2, axis=1) * (bodies / (bodies - 1))
+    per_body = np.mean(deviations(relative) ** 2, axis=1)
     per_body *= checks.whole("dof", dof, 1) / 2
     estimate = float(per_body.mean())
     if not estimate > 0:
@@ -60,6 +59,11 @@ def spread(values: ArrayLike, variance: ArrayLike, dof: int, confidence: float =
     tail = (1 - checks.fraction("confidence", confidence)) / 2
     half_width = float(stats.norm.isf(tail) * stats.sem(per_body)) / estimate
     return Estimate(estimate, estimate * exp(-half_width), estimate * exp(half_width))
+
+
+def deviations(values: Float[np.ndarray, "networks *places"]) -> Float[np.ndarray, "networks *places"]:
+    """Deviations from the mean over networks, scaled so that their mean square is the variance with ddof = 1."""
+    return (values - values.mean(axis=0)) * sqrt(len(values) / (len(values) - 1))
 
 
 def squared_length(groups: Sequence[Float[np.ndarray, "_ places"]], confidence: float) -> tuple[float, float]:

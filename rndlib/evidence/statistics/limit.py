@@ -16,7 +16,7 @@ from scipy import stats
 from rndlib import checks
 from rndlib.evidence.claims import Finding, check
 from rndlib.evidence.estimate import Estimate
-from rndlib.evidence.statistics.intervals import grouped, positive_variance
+from rndlib.evidence.statistics.intervals import deviations, grouped, positive_variance
 
 Groups = Sequence[Float[np.ndarray, " _"]]
 
@@ -48,8 +48,7 @@ def relative_variance(
     variance = positive_variance(variance, samples.shape[1])
 
     def errors(values: np.ndarray) -> np.ndarray:
-        squares = (values - values.mean(axis=0)) ** 2 * (len(values) / (len(values) - 1))
-        return np.mean(squares / variance, axis=1) - 1
+        return np.mean(deviations(values) ** 2 / variance, axis=1) - 1
 
     return grouped(errors, samples, partners)
 

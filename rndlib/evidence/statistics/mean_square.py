@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from rndlib import checks
 from rndlib.evidence.claims import Finding, check
-from rndlib.evidence.statistics.intervals import positive_variance, root_finding, squared_length
+from rndlib.evidence.statistics.intervals import deviations, positive_variance, root_finding, squared_length
 
 _LEVELS = (np.arange(32) + 0.5) / 32  # A grid twice as fine changes a distance by parts in 1000.
 
@@ -89,7 +89,7 @@ def _pairs(
     cov = checks.array("cov", cov, points, points)
     variance = positive_variance(cov.diagonal(), points)
     relative = values / variance
-    centred = (relative - relative.mean(axis=0)) * sqrt(bodies / (bodies - 1))
+    centred = deviations(relative)
     rows, columns = np.triu_indices(points, 1)
     law = 2 * cov**2 / np.outer(variance, variance) / checks.whole("dof", dof, 1)
     return law[rows, columns], centred[:, rows] * centred[:, columns]

@@ -16,7 +16,7 @@ from scipy import stats
 
 from rndlib import checks
 from rndlib.evidence.claims import Finding, check
-from rndlib.evidence.statistics.intervals import grouped, positive_variance
+from rndlib.evidence.statistics.intervals import deviations, grouped, positive_variance
 
 Partners = tuple[ArrayLike | None, ArrayLike | None]
 
@@ -104,11 +104,8 @@ def _squares(
         if not size.min() > 0:
             raise ValueError(f"{name} do not vary at one of the points: leave out training points")
     scale = 0.5 if half else 1.0
-
-    def deviations(values: np.ndarray) -> np.ndarray:
-        return (values - values.mean(axis=0)) ** 2 * (len(values) / (len(values) - 1))
-
-    return grouped(lambda values: scale * values**2, errors, partners[0]), grouped(deviations, functions, partners[1])
+    rnd = grouped(lambda values: scale * values**2, errors, partners[0])
+    return rnd, grouped(lambda values: deviations(values) ** 2, functions, partners[1])
 
 
 def _influences(groups: list[np.ndarray]) -> tuple[np.ndarray, Float[np.ndarray, "networks places"]]:
