@@ -28,14 +28,20 @@ def moved(stored: Mapping[str, Any], verdicts: list[Verdict]) -> Iterator[str]:
         return
     for verdict in verdicts:
         if not ledger.holds(verdict):
-            yield f"{verdict.id} does not hold: {verdict.value:g}, its control {verdict.control_value:g}"
+            controls = ", ".join(f"{value:g}" for value in verdict.control_values)
+            yield f"{verdict.id} does not hold: {verdict.value:g}, its controls {controls}"
         allowed = ALLOWED * abs(verdict.claim.tolerance)
         row = stored[verdict.id]
         ends = list(zip(("low end", "high end"), verdict.interval or (), row["interval"] or (), strict=False))
         # A control lies anywhere above the tolerance, and is as uncertain as it is large.
-        control = ("control", verdict.control_value, row["control"])
-        for name, now, then in [("value", verdict.value, row["value"]), *ends, control]:
-            room = max(allowed, ALLOWED * abs(then)) if name == "control" else allowed
+        checked = [("control", verdict.control_value, row["control"])]
+        if verdict.near_value is not None:
+            if row.get("near") is None:
+                yield f"{verdict.id}: near control {verdict.near_value}, and none is stored"
+                continue
+            checked.append(("near control", verdict.near_value, row["near"]))
+        for name, now, then in [("value", verdict.value, row["value"]), *ends, *checked]:
+            room = max(allowed, ALLOWED * abs(then)) if name.endswith("control") else allowed
             if abs(now - then) > room:
                 yield f"{verdict.id}: {name} {now}, stored {then}, may move by {room:.2g}"
 

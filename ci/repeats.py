@@ -2,11 +2,11 @@
 
     python ci/repeats.py calibration | other_seeds [NOTEBOOK...]
 
-A true claim that fails, and a negative control that passes, are the two ways to be wrong. `calibration` repeats every
-notebook 200 times at its `calibrate` profile, `other_seeds` five times at the stored size. Each repeat is appended to
-`results/STUDY.jsonl` as soon as it is done, so an interrupted study goes on where it stopped; a change of the library,
-of its versions, of the notebook or of its profile starts that notebook over. At the end the table is written to
-`notebooks/STUDY.json`, which the report shows; where notebooks are named, the rows of all others stay.
+A true claim that fails, and a negative control that passes, far or near, are the ways to be wrong. `calibration`
+repeats every notebook 200 times at its `calibrate` profile, `other_seeds` five times at the stored size. Each repeat is
+appended to `results/STUDY.jsonl` as soon as it is done, so an interrupted study goes on where it stopped; a change of
+the library, of its versions, of the notebook or of its profile starts that notebook over. At the end the table is
+written to `notebooks/STUDY.json`, which the report shows; where notebooks are named, the rows of all others stay.
 """
 
 import json
@@ -73,13 +73,21 @@ def recorded(study: Study, versions: Mapping[str, str]) -> dict[tuple[str, int],
 def run(name: str, profile: str, number: int) -> Verdicts:
     """One repeat, as the rows that are put on record."""
     return [
-        {"id": v.id, "passed": v.passed, "rejected": v.control_rejected, "value": v.value, "control": v.control_value}
+        {
+            "id": v.id,
+            "passed": v.passed,
+            "rejected": v.control_rejected,
+            "near_rejected": v.near_rejected,
+            "value": v.value,
+            "control": v.control_value,
+            "near": v.near_value,
+        }
         for v in ledgers.repeat(name, profile, number)
     ]
 
 
 def table(study: Study, found: Mapping[tuple[str, int], Verdicts]) -> dict[str, Any]:
-    """What is stored: for each claim how often it failed and how often its control passed, and the first numbers."""
+    """What is stored: for each claim how often it failed and its controls passed, and the first numbers."""
     rows: dict[str, dict[str, Any]] = {}
     for (name, number), verdicts in sorted(found.items()):
         for v in verdicts:
@@ -88,8 +96,10 @@ def table(study: Study, found: Mapping[tuple[str, int], Verdicts]) -> dict[str, 
             row["repeats"] += 1
             row["failed"] += not v["passed"]
             row["missed"] += not v["rejected"]
+            if v["near_rejected"] is not None:
+                row["near_missed"] = row.get("near_missed", 0) + (not v["near_rejected"])
             if number in study.repeats[:KEPT]:
-                row["first"].append({"repeat": number, "value": v["value"], "control": v["control"]})
+                row["first"].append({"repeat": number, **{key: v[key] for key in ("value", "control", "near")}})
     return {"profile": study.profile, "rows": list(rows.values())}
 
 

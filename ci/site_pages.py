@@ -41,13 +41,14 @@ def stored(place: Path) -> list[Verdict]:
     for claim in CLAIMS:
         row = rows[claim]
         interval = None if row["interval"] is None else (row["interval"][0], row["interval"][1])
-        verdicts.record(claim, Finding(row["value"], interval), Finding(row["control"]))
+        near = None if row.get("near") is None else Finding(row["near"])
+        verdicts.record(claim, Finding(row["value"], interval), Finding(row["control"]), near)
     return verdicts.verdicts
 
 
 def claims(verdicts: Sequence[Verdict]) -> str:
     """The table of the landing page: every claim with its numbers, and links to where its verdict is reached."""
-    head = ["id", "statement", "in the paper", "value", "tolerance", "negative control", "its value", "verdict"]
+    head = ["id", "statement", "in the paper", "value", "tolerance", "negative controls", "their values", "verdict"]
     return aligned(
         head,
         [
@@ -57,8 +58,8 @@ def claims(verdicts: Sequence[Verdict]) -> str:
                 v.claim.source,
                 rounded(v.value),
                 rounded(v.claim.tolerance),
-                v.claim.control,
-                rounded(v.control_value),
+                v.claim.controls,
+                "; ".join(map(rounded, v.control_values)),
                 "PASS" if ledger.holds(v) else "FAIL",
             ]
             for v in verdicts
@@ -71,7 +72,7 @@ def summary(verdicts: Sequence[Verdict]) -> str:
     wrong = [v.id for v in verdicts if not ledger.holds(v)]
     if wrong:
         return f"Of {len(verdicts)} claims, {len(wrong)} do not hold: {', '.join(wrong)}."
-    return f"All {len(verdicts)} claims hold, and each rejects its negative control."
+    return f"All {len(verdicts)} claims hold, and each rejects its negative controls."
 
 
 def contents(names: Sequence[str]) -> str:

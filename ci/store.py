@@ -45,7 +45,12 @@ def store(name: str) -> None:
         return
     numbers = json.loads(LEDGER.read_text(encoding="utf-8")) if LEDGER.exists() else {}
     numbers[name] = {
-        verdict.id: {"value": verdict.value, "interval": verdict.interval, "control": verdict.control_value}
+        verdict.id: {
+            "value": verdict.value,
+            "interval": verdict.interval,
+            "control": verdict.control_value,
+            "near": verdict.near_value,
+        }
         for verdict in ledger.read(ROOT / "results" / name / ledger.FILE)
     }
     output.write(LEDGER, json.dumps(dict(sorted(numbers.items())), indent=1).encode() + b"\n")

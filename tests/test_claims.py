@@ -12,7 +12,7 @@ import pytest
 
 from rndlib import laws, output
 from rndlib.evidence.claims import CLAIMS, NO_CLAIMS, TABLE, Claim, Finding, declared
-from rndlib.evidence.ledger import FILE, Ledger, holds, read, table
+from rndlib.evidence.ledger import FILE, Ledger, Verdict, holds, read, table
 
 BELOW, ABOVE = Finding(0.1, (0.04, 0.1)), Finding(0.9)
 
@@ -41,9 +41,18 @@ def test_claims_are_declared_in_full():
         **dict.fromkeys(["N1", "N1-slope", "N2", "N2-slope", "N3"], "05_numerical_analysis"),
     }
     for claim in CLAIMS.values():
-        texts = [getattr(claim, field.name) for field in fields(claim) if field.name != "tolerance"]
+        texts = [getattr(claim, field.name) for field in fields(claim) if field.name not in ("tolerance", "near")]
         assert all(texts), claim.id
-        assert "|" not in "".join(texts), f"{claim.id}: a vertical bar would break the Markdown tables"
+        assert "|" not in "".join([*texts, claim.near]), f"{claim.id}: a vertical bar would break the Markdown tables"
+        assert ";" not in claim.control + claim.near, f"{claim.id}: a semicolon separates the two controls"
+
+
+def test_only_these_claims_still_lack_a_near_control():
+    """The list may only get shorter."""
+    assert " ".join(claim.id for claim in CLAIMS.values() if not claim.near) == (
+        "P1 P1-gauss P2 P2-slope P3 P4 P5 E1 E2 E3 E4 M1 M2 M2-pair M3 B1 B2 B3 B3-time B4 B5 S1 S1-energy S2 S2-draws "
+        "N1 N1-slope N2 N2-slope N3"
+    )
 
 
 def test_notebooks_without_claims_have_none():
@@ -74,6 +83,45 @@ def test_a_claim_holds_where_it_passes_and_its_control_does_not(finding, control
     verdict = Ledger().record("E1", finding, control)
     assert (verdict.passed, verdict.control_rejected) == (passed, rejected)
     assert holds(verdict) == (passed and rejected)
+
+
+@pytest.fixture
+def with_near(monkeypatch):
+    """E1 with a near control, whether or not the table declares one."""
+    claim = replace(CLAIMS["E1"], near="a slip")
+    monkeypatch.setattr("rndlib.evidence.ledger.CLAIMS", {"E1": claim})
+    return claim
+
+
+def test_a_near_control_must_be_rejected_too(with_near):
+    for near, holding in [(ABOVE, True), (Finding(with_near.tolerance), False)]:
+        verdict = Ledger().record("E1", BELOW, ABOVE, near)
+        assert (verdict.near_value, verdict.near_rejected) == (near.value, holding)
+        assert holds(verdict) == holding
+        assert verdict.control_values == (ABOVE.value, near.value)
+
+
+def test_a_near_control_is_given_where_one_is_declared(with_near):
+    with pytest.raises(ValueError, match="E1: near = None, declared is 'a slip': give the value"):
+        Ledger().record("E1", BELOW, ABOVE)
+    with pytest.raises(ValueError, match=r"E1: near = 0\.9, declared is '': declare it"):
+        Verdict(replace(with_near, near=""), 0.1, None, 0.9, 0.9)
+    with pytest.raises(ValueError, match="nan is not a finite number"):
+        Ledger().record("E1", BELOW, ABOVE, Finding(nan))
+
+
+def test_both_controls_share_a_column(with_near):
+    ledger = Ledger()
+    ledger.record("E1", BELOW, ABOVE, Finding(0.2))
+    cells = [cell.strip() for cell in repr(ledger).splitlines()[2].strip("|").split("|")]
+    assert cells[6:] == [f"{with_near.control}; a slip", "0.9, rejected; 0.2, NOT REJECTED", "FAIL"]
+
+
+def test_a_verdict_with_a_near_control_is_written_and_read_back(with_near, run_folder):
+    ledger = Ledger()
+    ledger.record("E1", BELOW, ABOVE, Finding(0.7))
+    ledger.write()
+    assert read(run_folder / FILE) == ledger.verdicts
 
 
 def test_the_tolerance_itself_passes():
@@ -212,9 +260,10 @@ def test_the_ledger_is_light():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_a_file_without_the_check_and_the_why_is_read_too(tmp_path):
+def test_a_file_of_an_older_version_is_read_too(tmp_path):
     verdict = _ledger().verdicts[0]
-    row = {key: value for key, value in verdict.row().items() if key not in ("check", "why")}
+    lacking = ("check", "why", "near", "near_value", "near_rejected")
+    row = {key: value for key, value in verdict.row().items() if key not in lacking}
     (tmp_path / FILE).write_text(json.dumps({"claims": [row]}))
     assert read(tmp_path / FILE) == [replace(verdict, claim=replace(verdict.claim, check="", why=""))]
 

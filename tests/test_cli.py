@@ -100,12 +100,13 @@ def store(project, name="01_judge", claims=(), **changes):
     return folder
 
 
-def claim(id_="Z1", value=0.5, control_value=2.0):
+def claim(id_="Z1", value=0.5, control_value=2.0, near_value=2.0):
     return {
         "id": id_, "statement": "a statement", "notebook": "01_judge", "source": "here", "statistic": "a number",
         "unit": "none", "kind": "rate", "value": value, "interval": [0.4, 0.6], "tolerance": 1.0,
         "passed": value <= 1, "control": "a wrong variant", "control_value": control_value,
         "control_rejected": control_value > 1,
+        "near": "a slip", "near_value": near_value, "near_rejected": near_value > 1,
     }  # fmt: skip
 
 
@@ -275,15 +276,15 @@ def test_verify_prints_one_row_per_claim(project):
     assert (code, err) == (0, "")
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in out.splitlines()]
     row = dict(zip(rows[0], rows[2], strict=True))
-    assert [row[key] for key in ("id", "statement", "statistic", "value", "tolerance", "negative control")] == [
+    assert [row[key] for key in ("id", "statement", "statistic", "value", "tolerance", "negative controls")] == [
         "Z1",
         "a statement",
         "a number",
         "0.5",
         "1",
-        "a wrong variant",
+        "a wrong variant; a slip",
     ]
-    assert row["its value"] == "2, rejected"
+    assert row["their values"] == "2, rejected; 2, rejected"
     assert row["verdict"] == "PASS"
     assert [row[0] for row in rows[2:]] == ["Z1", "Z2"]
 
@@ -293,6 +294,7 @@ def test_verify_prints_one_row_per_claim(project):
     [
         ([claim(), claim("Z2", value=1.5)], "Z2 fails"),
         ([claim(control_value=0.5)], "Z1 shows nothing"),
+        ([claim(near_value=0.5)], "Z1 is too coarse: its near control passes too (a slip)"),
         ([], "has no verdict"),
     ],
 )

@@ -51,8 +51,11 @@ def study(tmp_path, monkeypatch):
     return repeats.Study("trial", "calibrate", range(3))
 
 
-def verdict(id_, value, control):
-    return {"id": id_, "passed": value <= 1, "rejected": control > 1, "value": value, "control": control}
+def verdict(id_, value, control, near=None):
+    return {
+        "id": id_, "passed": value <= 1, "value": value, "rejected": control > 1, "control": control,
+        "near_rejected": None if near is None else near > 1, "near": near,
+    }  # fmt: skip
 
 
 def test_the_record_keeps_whole_lines_of_this_source(study):
@@ -64,12 +67,18 @@ def test_the_record_keeps_whole_lines_of_this_source(study):
     assert repeats.recorded(replace(study, name="other"), {"n": "a"}) == {}
 
 
-def test_the_table_counts_both_ways_to_be_wrong(study):
-    outcomes = [(0.5, 2), (1.5, 2), (0.5, 0.9)]
+def test_the_table_counts_the_ways_to_be_wrong(study):
+    outcomes = [(0.5, 2, 1.2), (1.5, 2, 0.8), (0.5, 0.9, 0.7)]
     found = {("n", number): [verdict("Z1", *values)] for number, values in enumerate(outcomes)}
     (row,) = repeats.table(study, found)["rows"]
-    assert (row["repeats"], row["failed"], row["missed"]) == (3, 1, 1)
-    assert [(n["repeat"], n["value"], n["control"]) for n in row["first"]] == [(0, 0.5, 2), (1, 1.5, 2), (2, 0.5, 0.9)]
+    assert (row["repeats"], row["failed"], row["missed"], row["near_missed"]) == (3, 1, 1, 2)
+    assert [tuple(numbers.values()) for numbers in row["first"]] == [(k, *of) for k, of in enumerate(outcomes)]
+
+
+def test_a_claim_without_a_near_control_has_no_count_of_it(study):
+    (row,) = repeats.table(study, {("n", 0): [verdict("Z1", 0.5, 2)]})["rows"]
+    assert "near_missed" not in row
+    assert row["first"] == [{"repeat": 0, "value": 0.5, "control": 2, "near": None}]
 
 
 def test_a_study_of_some_notebooks_keeps_the_rows_of_all_others(study, tmp_path):
@@ -122,6 +131,13 @@ def test_the_report_has_both_studies(tmp_path):
     text = "\n".join(studies.report(tmp_path))
     assert "| 0.11 0.44 |" in text
     assert "| PASS FAIL |" in text
+    row["first"], row["near_missed"] = [{**numbers, "near": 0.2} for numbers in first], 3
+    for name in (studies.CALIBRATION, studies.OTHER_SEEDS):
+        (tmp_path / name).write_text(json.dumps({"profile": "calibrate", "rows": [row]}))
+    with_near = "\n".join(studies.report(tmp_path))
+    assert "| 0.2 0.2 " in with_near
+    assert "| FAIL FAIL |" in with_near
+    assert "1.5 % (at most 3.8 %)" in with_near
     # Clopper and Pearson: the share p at which two or fewer of 200 are seen in one study of twenty.
     assert "1.0 % (at most 3.1 %)" in text
     assert "0.0 % (at most 1.5 %)" in text
@@ -138,6 +154,10 @@ def test_numbers_that_moved_are_named():
     (line,) = moved.moved({"E1": {**stored["E1"], "value": far}}, book.verdicts)
     assert line.startswith("E1: value 0.1")
     assert len(list(moved.moved({"E2": stored["E1"]}, book.verdicts))) == 1
+    (near,) = moved.moved(
+        stored, [replace(book.verdicts[0], claim=replace(CLAIMS["E1"], near="a slip"), near_value=0.5)]
+    )
+    assert near == "E1: near control 0.5, and none is stored"
     failing = Ledger()
     failing.record("E1", Finding(0.6, (0.0, 0.10)), Finding(0.6, None))
     assert any("does not hold" in line for line in moved.moved(stored, failing.verdicts))

@@ -2,7 +2,7 @@
 
 Every check has one scalar value and passes if that value is at most a tolerance declared beforehand. The same check on
 a wrong variant (the negative control) must exceed the tolerance: a check that would accept the wrong variant too shows
-nothing.
+nothing. A second variant is wrong by little (the near control), and must exceed the tolerance as well.
 """
 
 import json
@@ -21,17 +21,26 @@ FILE = "claims.json"
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a run on one claim: its value, the interval of the value, and the value of the control."""
+    """The result of a run on one claim: its value, the interval of the value, and the values of the controls.
+
+    `near_value` is None where the claim declares no near control.
+    """
 
     claim: Claim
     value: float
     interval: tuple[float, float] | None
     control_value: float
+    near_value: float | None = None
 
     def __post_init__(self):
-        for number in (self.value, self.claim.tolerance, self.control_value, *(self.interval or ())):
+        for number in (self.value, self.claim.tolerance, *self.control_values, *(self.interval or ())):
             if not isfinite(number):
                 raise ValueError(f"{self.id}: {number!r} is not a finite number")
+        if (self.near_value is not None) != bool(self.claim.near):
+            remedy = (
+                "give the value of that control" if self.claim.near else "declare it in rndlib/evidence/claims.toml"
+            )
+            raise ValueError(f"{self.id}: near = {self.near_value}, declared is {self.claim.near!r}: {remedy}")
 
     @property
     def id(self) -> str:
@@ -47,6 +56,16 @@ class Verdict:
         """Whether the negative control is above the tolerance."""
         return self.control_value > self.claim.tolerance
 
+    @property
+    def near_rejected(self) -> bool | None:
+        """Whether the near control is above the tolerance; None if there is none."""
+        return None if self.near_value is None else self.near_value > self.claim.tolerance
+
+    @property
+    def control_values(self) -> tuple[float, ...]:
+        """The values of the controls, in the order of `Claim.controls`."""
+        return (self.control_value,) if self.near_value is None else (self.control_value, self.near_value)
+
     def row(self) -> dict[str, Any]:
         """The claim and its verdict as one flat object, as in `claims.json`."""
         return asdict(self.claim) | {
@@ -55,12 +74,14 @@ class Verdict:
             "passed": self.passed,
             "control_value": self.control_value,
             "control_rejected": self.control_rejected,
+            "near_value": self.near_value,
+            "near_rejected": self.near_rejected,
         }
 
 
 def holds(verdict: Verdict) -> bool:
-    """Whether the claim passed and its negative control was rejected."""
-    return verdict.passed and verdict.control_rejected
+    """Whether the claim passed and its negative controls were rejected."""
+    return verdict.passed and verdict.control_rejected and verdict.near_rejected is not False
 
 
 def read(path: str | Path) -> list[Verdict]:
@@ -74,11 +95,14 @@ def read(path: str | Path) -> list[Verdict]:
 
 def table(verdicts: Iterable[Verdict]) -> str:
     """An aligned Markdown table, numbers rounded so that every machine prints the same."""
-    head = ["id", "statement", "statistic", "value", "interval", "tolerance", "negative control", "its value"]
+    head = ["id", "statement", "statistic", "value", "interval", "tolerance", "negative controls", "their values"]
     return aligned([*head, "verdict"], map(_cells, verdicts))
 
 
 def _cells(verdict: Verdict) -> list[str]:
+    def judged(control: float) -> str:
+        return f"{rounded(control)}, {'rejected' if control > verdict.claim.tolerance else 'NOT REJECTED'}"
+
     return [
         verdict.id,
         verdict.claim.statement,
@@ -86,8 +110,8 @@ def _cells(verdict: Verdict) -> list[str]:
         rounded(verdict.value),
         "" if verdict.interval is None else f"[{', '.join(map(rounded, verdict.interval))}]",
         rounded(verdict.claim.tolerance),
-        verdict.claim.control,
-        f"{rounded(verdict.control_value)}, {'rejected' if verdict.control_rejected else 'NOT REJECTED'}",
+        verdict.claim.controls,
+        "; ".join(map(judged, verdict.control_values)),
         "PASS" if holds(verdict) else "FAIL",
     ]
 
@@ -103,24 +127,25 @@ class Ledger:
     def __init__(self):
         self.verdicts: list[Verdict] = []
 
-    def record(self, claim_id: str, finding: Finding, control: Finding) -> Verdict:
-        """Judge a declared claim by its finding and by that of the same statistic on the claim's negative control.
+    def record(self, claim_id: str, finding: Finding, control: Finding, near: Finding | None = None) -> Verdict:
+        """Judge a declared claim by its finding and by those of the same statistic on the claim's negative controls.
 
-        A ValueError refuses undeclared claims, second verdicts, and numbers that are not finite or of another check.
+        A ValueError refuses undeclared claims, second verdicts, numbers that are not finite or of another check, and a
+        near control that is declared but not given, or given but not declared.
         """
         if claim_id not in CLAIMS:
             raise ValueError(
                 f"claim_id = {claim_id!r}: declare it in rndlib/evidence/claims.toml, or use one of {', '.join(CLAIMS)}"
             )
         claim = CLAIMS[claim_id]
-        for number in (finding, control):
-            if number.check not in (None, claim.check):
+        for number in (finding, control, near):
+            if number is not None and number.check not in (None, claim.check):
                 raise ValueError(
                     f"{claim_id}: judged by {number.check}, but {claim.check} is declared: use {claim.check}"
                 )
         if any(verdict.id == claim_id for verdict in self.verdicts):
             raise ValueError(f"{claim_id} is on record already: give one verdict per claim")
-        verdict = Verdict(claim, finding.value, finding.interval, control.value)
+        verdict = Verdict(claim, finding.value, finding.interval, control.value, near and near.value)
         self.verdicts.append(verdict)
         return verdict
 
@@ -138,13 +163,20 @@ class Ledger:
 
 
 def _verdict(row: Any) -> Verdict:
-    row = {"check": "", "why": "", **row}  # which older files lack
+    row = {
+        "check": "",
+        "why": "",
+        "near": "",
+        "near_value": None,
+        "near_rejected": None,
+        **row,
+    }  # which older files lack
     claim = Claim(**{field.name: row[field.name] for field in fields(Claim)})
     interval = row["interval"]
     if interval is not None:
         low, high = interval
         interval = (low, high)
-    verdict = Verdict(claim, row["value"], interval, row["control_value"])
+    verdict = Verdict(claim, row["value"], interval, row["control_value"], row["near_value"])
     if verdict.row() != row:
         raise ValueError(f"{verdict.id} has other fields than a verdict, or contradicts its numbers: {row!r}")
     return verdict

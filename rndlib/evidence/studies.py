@@ -1,7 +1,8 @@
 """How the verdicts depend on the seeds: the tables stored beside the notebooks, as parts of a report.
 
 `ci/repeats.py` writes them. `calibration.json` counts, over hundreds of seeds at a small size, how often a true claim
-failed and how often a negative control passed; `other_seeds.json` has the verdicts of other seeds at the stored size.
+failed and how often each of its negative controls passed; `other_seeds.json` has the verdicts of other seeds at the
+stored size.
 """
 
 import json
@@ -28,22 +29,28 @@ def report(place: Path) -> list[str]:
     if rows := read(place, OTHER_SEEDS):
         seeds = len(rows[0]["first"])
         parts += ["# Other seeds", f"The same verdicts with {seeds} other sets of seeds, at the stored size."]
-        parts.append(aligned(["id", "tolerance", "values", "values of the control", "verdicts"], map(_seeds, rows)))
+        head = ["id", "tolerance", "values", "far control", "near control", "verdicts"]
+        parts.append(aligned(head, map(_seeds, rows)))
     if rows := read(place, CALIBRATION):
         parts += [
             "# Size and power",
-            "How often each true claim failed and each negative control passed, over independent repeats at a small "
+            "How often each true claim failed and its far and near control passed, over independent repeats at a small "
             "size, with the upper end of the 95 % interval of that share (Clopper and Pearson).",
-            aligned(["id", "repeats", "claim failed", "control passed"], map(_calibration, rows)),
+            aligned(["id", "repeats", "claim failed", "far passed", "near passed"], map(_calibration, rows)),
         ]
     return parts
 
 
 def _seeds(row: dict[str, Any]) -> list[str]:
     tolerance = CLAIMS[row["id"]].tolerance
-    values, controls = ([numbers[key] for numbers in row["first"]] for key in ("value", "control"))
-    verdicts = ("PASS" if v <= tolerance < c else "FAIL" for v, c in zip(values, controls, strict=True))
-    columns = map(rounded, values), map(rounded, controls), verdicts
+    # A near control may be missing: the claim has none, or the table is older.
+    values, controls, near = (
+        [numbers[key] for numbers in row["first"] if numbers.get(key) is not None]
+        for key in ("value", "control", "near")
+    )
+    runs = zip(values, controls, near or controls, strict=True)
+    verdicts = ("PASS" if value <= tolerance < min(wrong) else "FAIL" for value, *wrong in runs)
+    columns = *(map(rounded, numbers) for numbers in (values, controls, near)), verdicts
     return [row["id"], rounded(tolerance), *map(" ".join, columns)]
 
 
@@ -51,7 +58,10 @@ def _calibration(row: dict[str, Any]) -> list[str]:
     from scipy.stats import binomtest  # Here, because it takes a second, and every command imports this module.
 
     repeats, cells = row["repeats"], []
-    for count in (row["failed"], row["missed"]):
+    for count in (row["failed"], row["missed"], row.get("near_missed")):
+        if count is None:
+            cells.append("")
+            continue
         top = binomtest(count, repeats, alternative="less").proportion_ci(0.95).high
         cells.append(f"{100 * count / repeats:.1f} % (at most {100 * top:.1f} %)")
     return [row["id"], str(repeats), *cells]

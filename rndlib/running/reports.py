@@ -13,11 +13,11 @@ from rndlib.running.runs import Result
 
 def declared() -> str:
     """The claims as declared, an aligned Markdown table."""
-    head = ["id", "statement", "in the paper", "kind", "tolerance", "negative control", "notebook"]
+    head = ["id", "statement", "in the paper", "kind", "tolerance", "negative controls", "notebook"]
     return aligned(
         head,
         (
-            [c.id, c.statement, c.source, c.kind, ledger.rounded(c.tolerance), c.control, c.notebook[:2]]
+            [c.id, c.statement, c.source, c.kind, ledger.rounded(c.tolerance), c.controls, c.notebook[:2]]
             for c in CLAIMS.values()
         ),
     )
@@ -35,6 +35,8 @@ def unsettled(results: Iterable[Result]) -> list[str]:
                 lines.append(f"{claim.id} fails: {verdict.value:g} is above the tolerance {claim.tolerance:g}")
             if not verdict.control_rejected:
                 lines.append(f"{claim.id} shows nothing: its negative control passes too ({claim.control})")
+            if verdict.near_rejected is False:
+                lines.append(f"{claim.id} is too coarse: its near control passes too ({claim.near})")
         reached = {verdict.id for verdict in result.verdicts}
         declared = [claim.id for claim in CLAIMS.values() if claim.notebook == result.run.notebook]
         lines += [f"{id_} has no verdict in {result.folder}" for id_ in declared if id_ not in reached]
