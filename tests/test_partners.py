@@ -24,7 +24,7 @@ from rndlib import (
     laws,
 )
 from rndlib.evidence import statistics
-from rndlib.evidence.partners import Partners
+from rndlib.evidence.partners import Partners, Untrained
 from rndlib.evidence.statistics.intervals import grouped
 from rndlib.jax import Function
 
@@ -59,20 +59,20 @@ def test_a_linear_network_is_its_own_partner(solver, noise_std):
     for model in models:
         rnd = hasattr(model, "errors")
         trained = model.fit(X).errors(TESTS) if rnd else model.fit(X, Y).functions(TESTS)
-        partners = Partners(model, X, TESTS, more=2).trained(None if rnd else Y, solver, noise_std)
-        assert partners.shape == (7, 4)
-        np.testing.assert_allclose(partners[:5], trained, atol=1e-3)
+        partners = Untrained(model, X, TESTS, 2, heads=3).trained(None if rnd else Y, solver, noise_std)
+        assert partners.others.shape == (2, 3, 4)
+        np.testing.assert_allclose(partners.own, trained, atol=1e-3)
 
 
 def test_any_network_has_partners_by_kernels_that_are_given():
     model, points = RND(LINEAR, 1, 5), np.concatenate([X, TESTS])
-    known = Partners(model, X, TESTS, more=2).trained()
-    given = Partners(model, X, TESTS, more=2, kernel=partial(kernels.kernel, LINEAR)).trained()
-    np.testing.assert_allclose(given, known, rtol=1e-9, atol=1e-12)
+    known = Untrained(model, X, TESTS, 2).trained()
+    given = Untrained(model, X, TESTS, 2, kernel=partial(kernels.kernel, LINEAR)).trained()
+    np.testing.assert_allclose(given.others, known.others, rtol=1e-9, atol=1e-12)
     frames, net = points.reshape(-1, 3, 1), Function(init, apply, scales=1.0)
     own = partial(kernels.empirical, net, draws=16)
-    partners = Partners(RND(net, 1, 5), frames[:3], frames[3:], more=2, kernel=own).trained()
-    start = np.subtract(*RND(net, 1, 7).initial(frames))
+    partners = Untrained(RND(net, 1, 5), frames[:3], frames[3:], 2, kernel=own).trained().own
+    start = np.subtract(*RND(net, 1, 5).initial(frames))
     gains = np.linalg.solve(own(frames[:3], frames[:3]).ntk, own(frames[:3], frames[3:]).ntk)
     np.testing.assert_allclose(partners, start[:, 3:] - start[:, :3] @ gains, rtol=1e-6)
 
@@ -81,14 +81,26 @@ def test_partners_come_closer_as_networks_get_wider():
     distances = []
     for width in (64, 1024):
         model = DeepEnsemble(MLP(3, width=width), 16, solver=GradientFlow(rtol=1e-2))
-        distances.append(np.std(model.fit(X, Y).functions(TESTS) - Partners(model, X, TESTS).trained(Y)))
+        distances.append(np.std(model.fit(X, Y).functions(TESTS) - Untrained(model, X, TESTS, 2).trained(Y).own))
     assert distances[1] < distances[0] / 2
 
 
-def test_further_partners_do_not_change_the_first():
-    model = RND(MLP(3, width=16), 1, 4)
-    few, many = (Partners(model, X, TESTS, more).trained() for more in (0, 3))
-    np.testing.assert_array_equal(many[:4], few)
+def test_untrained_heads_have_the_moments_of_trained_networks_starts():
+    """At time 0 a partner is its network: heads of few bodies against many networks, with weights of another seed."""
+    net, at_start = MLP(3, width=32), GradientFlow(0.0)
+    for model, labels in (
+        (RND(net, 1, 4000), None),
+        (BayesianRND(net, 1, 4000), None),
+        (DeepEnsemble(net, 4000), Y),
+        (BayesianEnsemble(net, 4000), Y),
+    ):
+        partners = Untrained(model, X, TESTS, 512, heads=8).trained(labels, at_start)
+        assert not np.isin(partners.others, partners.own).any()
+        squares = partners.others**2
+        error = np.std(squares.mean(axis=1), axis=0) / sqrt(512)
+        own = partners.own**2
+        apart = squares.mean(axis=(0, 1)) - own.mean(axis=0)
+        assert np.all(abs(apart) < 4.5 * np.hypot(error, own.std(axis=0) / sqrt(4000)))
 
 
 def test_ensembles_have_their_functions_before_training():
@@ -105,16 +117,19 @@ def test_ensembles_have_their_functions_before_training():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Partners(RND(MLP(3), 2), X, TESTS), "heads=1"),
-        (lambda: Partners(RND(MLP(3), 1, linearised=True), X, TESTS), "linearised=False"),
-        (lambda: Partners(RND(), X, TESTS), "kernel = None for net = .*: give its infinite kernels, or an rndlib.MLP"),
-        (lambda: Partners(LINEAR, X, TESTS), "model = MLP.*: give an ensemble or RND"),
-        (lambda: Partners(RND(MLP(3), 1), X[:, :2], TESTS), "X has shape"),
-        (lambda: Partners(RND(MLP(3), 1), X, TESTS, more=-1), "more = -1"),
-        (lambda: Partners(RND(MLP(3), 1), X, TESTS).trained(Y), "y: give"),
-        (lambda: Partners(DeepEnsemble(MLP(3)), X, TESTS).trained(), "y: give"),
-        (lambda: Partners(RND(MLP(3), 1), X, TESTS).trained(solver=StochasticGradient()), "give GradientFlow"),
-        (lambda: Partners(RND(MLP(3), 1), X, TESTS).trained(noise_std=-1.0), "noise_std = -1.0"),
+        (lambda: Untrained(RND(MLP(3), 2), X, TESTS, 2), "heads=1"),
+        (lambda: Untrained(RND(MLP(3), 1, linearised=True), X, TESTS, 2), "linearised=False"),
+        (
+            lambda: Untrained(RND(), X, TESTS, 2),
+            "kernel = None for net = .*: give its infinite kernels, or an rndlib.MLP",
+        ),
+        (lambda: Untrained(LINEAR, X, TESTS, 2), "model = MLP.*: give an ensemble or RND"),
+        (lambda: Untrained(RND(MLP(3), 1), X[:, :2], TESTS, 2), "X has shape"),
+        (lambda: Untrained(RND(MLP(3), 1), X, TESTS, 1), "bodies = 1"),
+        (lambda: Untrained(RND(MLP(3), 1), X, TESTS, 2).trained(Y), "y: give"),
+        (lambda: Untrained(DeepEnsemble(MLP(3)), X, TESTS, 2).trained(), "y: give"),
+        (lambda: Untrained(RND(MLP(3), 1), X, TESTS, 2).trained(solver=StochasticGradient()), "give GradientFlow"),
+        (lambda: Untrained(RND(MLP(3), 1), X, TESTS, 2).trained(noise_std=-1.0), "noise_std = -1.0"),
     ],
 )
 def test_bad_input(call, message):
@@ -131,7 +146,7 @@ def synthetic(rng, networks, more, F, apart=0.2, shift: Any = 0.0, scale=1.0):
     partners = 0.9 * starts @ F.T + 0.5
     own = rng.standard_normal((networks, F.shape[1]))
     samples = (sqrt(1 - apart**2) * starts[:networks] + apart * own) @ F.T
-    return scale * samples + shift, partners
+    return scale * samples + shift, Partners(partners[:networks], partners[networks:].reshape(-1, 4, len(F)))
 
 
 @pytest.mark.parametrize(("mean", "scale"), [(0.0, 1.0), (0.1, 1.0), (0.0, sqrt(1.2))])
@@ -158,8 +173,9 @@ def test_ratios_cover_with_partners():
     for _ in range(200):
         (errors, p), (functions, q) = (synthetic(rng, 256, 2048, F, scale=s) for s in (sqrt(2), 1.0))
         found = statistics.over_points(errors, functions, partners=(p, q))
-        both = [np.stack([of, of]) for of in (errors, functions, p, q)]
-        times = statistics.over_times(both[0], both[1], np.ones((2, 6)), partners=(both[2], both[3]))
+        twice = np.stack([errors, errors]), np.stack([functions, functions])
+        stacked = Partners.stacked([p, p]), Partners.stacked([q, q])
+        times = statistics.over_times(*twice, np.ones((2, 6)), partners=stacked)
         missed += [bool((of.low > 0).any() or (of.high < 0).any()) for of in (found, times)]
         plain = statistics.over_points(errors, functions)
         widths.append([np.mean(of.high - of.low) for of in (found, plain)])
@@ -171,13 +187,29 @@ def test_ratios_cover_with_partners():
 def test_a_mistake_that_partners_share_does_not_cancel():
     """A target that is the predictor itself makes every error zero, and every partner too."""
     zero = np.zeros((64, 2))
-    assert statistics.joint_law(zero, np.zeros(2), np.eye(2), partners=np.zeros((256, 2))).value > 0.5
+    assert statistics.joint_law(zero, np.zeros(2), np.eye(2), partners=Partners(zero, zero[:, None])).value > 0.5
 
 
-@pytest.mark.parametrize("rows", [10, 11])
-def test_too_few_partners_are_refused(rows):
-    with pytest.raises(ValueError, match=rf"partners has {rows} rows for 10 networks: give at least 12"):
-        grouped(lambda values: values, np.zeros((10, 2)), np.zeros((rows, 2)))
+def test_heads_of_one_body_are_not_counted_as_independent():
+    """Four heads that are the same leave the interval of one."""
+    others = np.random.default_rng(6).standard_normal((200, 1, 2))
+    one, four = (
+        grouped(np.square, np.ones((10**6, 2)), Partners(np.zeros((10**6, 2)), of))[1]
+        for of in (others, np.repeat(others, 4, axis=1))
+    )
+    np.testing.assert_allclose(four / four.mean(), one / one.mean())
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "message"),
+    [
+        (np.zeros((9, 2)), np.zeros((4, 3, 2)), "partners.own has shape"),
+        (np.zeros((10, 2)), np.zeros((1, 30, 2)), "partners.others has 1 body"),
+    ],
+)
+def test_wrong_partners_are_refused(own, others, message):
+    with pytest.raises(ValueError, match=message):
+        grouped(lambda values: values, np.zeros((10, 2)), Partners(own, others))
 
 
 # The limit
@@ -237,18 +269,17 @@ def test_partners_of_small_networks_leave_no_bias_and_cover(width, depth):
     three layers partners do not have the law's moments."""
     data = datasets.toy(1, n_train=4, n_test=5)
     net = MLP(3, width=width, depth=depth)
-    runs, networks, more = 40, 48, 144
+    runs, networks, bodies = 40, 48, 36
     model = DeepEnsemble(net, runs * networks, solver=GradientFlow(rtol=0.05))
     trained = model.fit(data.X, data.y).functions(data.X_test)
-    partners = Partners(model, data.X, data.X_test, more=runs * more).trained(data.y)
+    partners = Untrained(model, data.X, data.X_test, runs * bodies, heads=8).trained(data.y)
     variance = laws.ensemble(net, data.X, data.y, data.X_test).var
     (numbers,) = statistics.relative_variance(trained, variance)
     truth, noise = numbers.mean(), numbers.std() / sqrt(len(numbers))
     found, errors = [], []
     for run in range(runs):
-        own = slice(run * networks, (run + 1) * networks)
-        further = slice((runs * networks) + run * more, (runs * networks) + (run + 1) * more)
-        theirs = np.concatenate([partners[own], partners[further]])
+        own, others = (slice(run * size, (run + 1) * size) for size in (networks, bodies))
+        theirs = Partners(partners.own[own], partners.others[others])
         groups = statistics.relative_variance(trained[own], variance, theirs)
         found.append(sum(group.mean() for group in groups))
         errors.append(sqrt(sum(group.var(ddof=1) / len(group) for group in groups)))

@@ -64,24 +64,28 @@ class _Ensemble(RegressorMixin, Estimator):
 
         return fitted._trained.evaluate(values)
 
-    def initial(self, X: ArrayLike) -> Functions:
+    def initial(self, X: ArrayLike, heads: int = 1) -> Functions:
         """Every member's function before training at X (T, in_dim): (members, T). Needs no `fit`.
+
+        With more `heads`, each member has that many outputs, which share its hidden layers: (members * heads, T), one
+        member after the other.
 
         >>> from rndlib import MLP, DeepEnsemble
         >>> DeepEnsemble(MLP(2, width=64), members=4).initial([[1.0, 0.0]]).shape
         (4, 1)
         """
         model, points = self._before(X)
+        heads = checks.whole("heads", heads, at_least=1)
 
         def values(bodies: list[int]) -> np.ndarray:
-            start = draw(model.net_, 1, model.seed, Role.MEMBER, bodies)
+            start = draw(model.net_, heads, model.seed, Role.MEMBER, bodies)
             return model._functions(start, points, model.dtype) + model._added(bodies, start, points, model.dtype)
 
-        return blockwise(values, model.members, block_size(model.net_, 1, len(points)))[:, 0]
+        return blockwise(values, model.members, block_size(model.net_, heads, len(points))).reshape(-1, len(points))
 
     def _added(
         self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str
-    ) -> Float[np.ndarray, "#bodies 1 #t"]:
+    ) -> Float[np.ndarray, "#bodies #heads #t"]:
         """The untrained function that is added to each member's network; for `start` None it is drawn again."""
         return np.zeros((1, 1, 1))
 
@@ -155,7 +159,7 @@ class BayesianEnsemble(_Ensemble):
 
     def _added(
         self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str
-    ) -> Float[np.ndarray, "bodies 1 t"]:
+    ) -> Float[np.ndarray, "bodies heads t"]:
         start = start or draw(self.net_, 1, self.seed, Role.MEMBER, bodies)
         return self._tangents(bodies, start, X, dtype, by_head=False)
 

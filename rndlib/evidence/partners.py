@@ -5,18 +5,22 @@ function f_0 this is, by Eq. 24 with the gain G of `rndlib.theory.dynamics` and 
 
     p(x) = f_0(x) - G^T (f_0(X) - y + noise_std xi).
 
-A wide network and its partner are nearly the same function, and the partner needs no training: it costs less than a
-tenth. So n networks are trained and partners are made of them and of m others. With z for a trained function, p for
-its partner and p' for that of a network which is not trained, a mean E q(z) is estimated by
+A wide network and its partner are nearly the same function, and the partner needs no training. So n networks are
+trained, and partners are made of them and of m heads of other, untrained bodies. With z for a trained function, p for
+its partner and p' for that of an untrained head, a mean E q(z) is estimated by
 
     mean over n of q(z) - c q(p), plus mean over m of c q(p'),    c = m / (n + m).
 
-Since p and p' have one law, this is unbiased for any network, depth and width, whether or not the theorems hold. If z
-is p, its noise is that of n + m trained networks. (For one hidden layer the mean of q(p) is known: it is that of the
-theorem's law. Putting it in place of the mean over m would leave less noise still. But then a mistake that trained
-networks share with their partners would cancel, such as a target that is the predictor itself.)
+Since p and p' have one law, this is unbiased at any depth and width, whether or not the theorems hold. If z were p, its
+noise would be that of n + m trained networks. Heads of one body are dependent, so intervals count bodies.
+
+(For one hidden layer the mean of q(p) is known: it is that of the theorem's law. With it in place of the mean over m,
+even less noise would be left. But then a mistake would cancel that networks share with their partners: a target that is
+the predictor itself makes both zero, and the estimate would be the law.)
 """
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,67 +39,119 @@ from rndlib.training.solvers import GradientDescent, GradientFlow, Solver
 from rndlib.training.weights import draw_offsets
 
 
+@dataclass(frozen=True)
 class Partners:
-    """Makes the partners of an estimator's networks, and of `more` networks that are not trained.
+    """Partners of trained networks, `own`, and those of the heads of untrained bodies, `others`.
+
+    >>> import numpy as np
+    >>> from rndlib.evidence.partners import Partners
+    >>> partners = Partners(np.ones((4, 3)), np.ones((8, 2, 3)))
+    >>> partners.each(lambda values: values[..., :2]).others.shape
+    (8, 2, 2)
+    >>> Partners.joined([partners, partners]).own.shape
+    (4, 6)
+    """
+
+    own: Float[np.ndarray, "networks *places"]
+    others: Float[np.ndarray, "bodies heads *places"]
+
+    def each(self, function: Callable[[np.ndarray], np.ndarray]) -> "Partners":
+        """Both parts changed in the same way, such as at some of the points, which are last."""
+        return Partners(function(self.own), function(self.others))
+
+    @classmethod
+    def joined(cls, parts: Sequence["Partners"]) -> "Partners":
+        """The same networks at the points of several partners, one after the other."""
+        return cls(*(np.concatenate(arrays, axis=-1) for arrays in _by_part(parts)))
+
+    @classmethod
+    def stacked(cls, parts: Sequence["Partners"]) -> "Partners":
+        """The same networks at several times, which come before the points."""
+        return cls(*(np.stack(arrays, axis=-2) for arrays in _by_part(parts)))
+
+
+def _by_part(parts: Sequence[Partners]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    return [at.own for at in parts], [at.others for at in parts]
+
+
+class Untrained:
+    """The initial functions of a model's networks, and of the heads of further bodies, from which partners are made.
 
     Parameters
     ----------
-    model: An ensemble, or (Bayesian) RND with one head. It need not be fitted; its seed, its network and its number of
-        members or bodies count.
+    model: An ensemble, or (Bayesian) RND with one head. It need not be fitted.
     X, X_test: Training points (N, *shape) and test points (T, *shape).
-    more: Number of further networks, those with the next indices; >= 0.
+    bodies, heads: Number of further bodies, >= 2, and of heads on each. Their weights come from a seed of their own.
     kernel: Infinite kernels of the network, as a function of two arrays of points like those that `laws` takes. Those
         of an `MLP` are known.
 
     >>> from rndlib import MLP, RND, datasets
-    >>> from rndlib.evidence.partners import Partners
+    >>> from rndlib.evidence.partners import Untrained
     >>> data = datasets.toy(seed=0, n_test=5)
     >>> model = RND(MLP(3, width=512), heads=1, bodies=4)
-    >>> partners = Partners(model, data.X, data.X_test, more=32).trained()
+    >>> partners = Untrained(model, data.X, data.X_test, bodies=8).trained()
     >>> errors = model.fit(data.X).errors(data.X_test)
-    >>> partners.shape, bool(abs(partners[:4] - errors).max() < 0.2 * abs(errors).max())
-    ((36, 5), True)
+    >>> bool(abs(partners.own - errors).max() < 0.2 * abs(errors).max()), partners.others.shape
+    (True, (8, 32, 5))
     """
 
-    def __init__(self, model: Any, X: ArrayLike, X_test: ArrayLike, more: int = 0, kernel: Network | None = None):
+    def __init__(
+        self,
+        model: Any,
+        X: ArrayLike,
+        X_test: ArrayLike,
+        bodies: int,
+        heads: int = 32,
+        kernel: Network | None = None,
+    ):
         if not isinstance(model, Distillation | DeepEnsemble | BayesianEnsemble):
             raise ValueError(f"model = {model!r}: give an ensemble or RND")
         if kernel is None:
             if not isinstance(model.net, MLP):
                 raise ValueError(f"kernel = None for net = {model.net!r}: give its infinite kernels, or an rndlib.MLP")
             kernel = model.net
-        if isinstance(model, Distillation) and (model.heads > 1 or model.linearised):
+        rnd = isinstance(model, Distillation)
+        if rnd and (model.heads > 1 or model.linearised):
             raise ValueError(f"model = {model!r}: give a model with heads=1 and linearised=False")
-        self.kernel, self.seed = kernel, model.seed
-        self.X, self.tests = reference.points(kernel, X, X_test)
-        size = "bodies" if isinstance(model, Distillation) else "members"
-        self.networks = getattr(model, size) + checks.whole("more", more, 0)
-        larger: Any = clone(model)
-        start = larger.set_params(**{size: self.networks}).initial(np.concatenate([self.X, self.tests]))
-        # The functions of an ensemble, or the errors of RND.
-        self._start = np.subtract(*start) if isinstance(start, tuple) else start
-        self._labelled = not isinstance(start, tuple)
+        bodies, heads = checks.whole("bodies", bodies, 2), checks.whole("heads", heads, 1)
+        self._kernel, self._labelled = kernel, not rnd
+        self._X, self._tests = reference.points(kernel, X, X_test)
+        places = np.concatenate([self._X, self._tests])
+        further: Any = clone(model)
+        further.set_params(seed=int(np.random.SeedSequence(model.seed).generate_state(1)[0]))
+        self._seeds = model.seed, further.seed
+        if rnd:
+            further.set_params(bodies=bodies, heads=heads)
+            own, others = (np.subtract(*of.initial(places)) for of in (model, further))
+        else:
+            further.set_params(members=bodies)
+            own, others = model.initial(places), further.initial(places, heads)
+        self._starts = own[:, None], others.reshape(bodies, heads, -1)
 
-    def trained(
-        self, y: ArrayLike | None = None, solver: Solver | None = None, noise_std: float = 0.0
-    ) -> Float[np.ndarray, "networks T"]:
-        """Every partner after training on `y` (N,), which ensembles need, at the test points.
+    def trained(self, y: ArrayLike | None = None, solver: Solver | None = None, noise_std: float = 0.0) -> Partners:
+        """The partners after training, at the test points; of RND, those of the errors.
 
-        Of RND these are the errors. `solver` is gradient flow to convergence by default. Raises as `laws.ensemble`.
+        `y` (N,) are the labels of an ensemble. `solver` is gradient flow to convergence by default. Raises as
+        `laws.ensemble`.
         """
         solver = GradientFlow() if solver is None else solver
         if not isinstance(solver, GradientFlow | GradientDescent):
             raise ValueError(f"solver = {solver!r}: give GradientFlow(...) or GradientDescent(...)")
         if (y is not None) != self._labelled:
             raise ValueError("y: give the labels of an ensemble, and none for RND")
+        labels = np.zeros(len(self._X)) if y is None else checks.labels("y", y, len(self._X))
         noise_std = checks.non_negative("noise_std", noise_std)
-        points = len(self.X)
-        residual = self._start[:, :points].copy()
-        if y is not None:
-            residual -= checks.labels("y", y, points)
-        if noise_std:
-            residual += noise_std * draw_offsets(self.seed, range(self.networks), points, 1)[:, :, 0]
-        A, C = (reference.between(self.kernel, self.X, other).ntk for other in (self.X, self.tests))
-        A = A + noise_std**2 * np.eye(points)
+        A, C = (reference.between(self._kernel, self._X, other).ntk for other in (self._X, self._tests))
+        A = A + noise_std**2 * np.eye(len(labels))
         rate = solver.learning_rate if isinstance(solver, GradientDescent) else None
-        return self._start[:, points:] - residual @ gain(A, C, solver.time, rate)
+        G = gain(A, C, solver.time, rate)
+
+        def linear(start: Float[np.ndarray, "bodies heads n"], seed: int) -> Float[np.ndarray, "bodies heads T"]:
+            residual = start[:, :, : len(labels)] - labels
+            if noise_std:
+                xi = draw_offsets(seed, range(len(start)), len(labels), start.shape[1])
+                residual = residual + noise_std * np.swapaxes(xi, 1, 2)
+            return start[:, :, len(labels) :] - residual @ G
+
+        own, others = map(linear, self._starts, self._seeds)
+        return Partners(own[:, 0], others)

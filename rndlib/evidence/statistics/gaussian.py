@@ -13,6 +13,7 @@ from scipy import linalg
 
 from rndlib import checks
 from rndlib.evidence.claims import Finding, check
+from rndlib.evidence.partners import Partners
 from rndlib.evidence.statistics.intervals import deviations, grouped, root_finding, squared_length, t_interval
 
 
@@ -30,7 +31,7 @@ def whitened(samples: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Float[np.nd
 
 @check
 def joint_law(
-    samples: ArrayLike, mean: ArrayLike, cov: ArrayLike, confidence: float = 0.95, partners: ArrayLike | None = None
+    samples: ArrayLike, mean: ArrayLike, cov: ArrayLike, confidence: float = 0.95, partners: Partners | None = None
 ) -> Finding:
     """Distance of the networks' joint law over test points from N(mean, cov), by its first two moments.
 
@@ -39,8 +40,7 @@ def joint_law(
         delta^2 = |m|^2 + 1/2 ||S - I||_F^2,
 
     to second order twice the Kullback-Leibler divergence. A law whose whitened mean is off by s in every direction is
-    at s, one whose variances are off by the factor 1 + e at e / sqrt(2). `partners` (networks and more, points), from
-    `rndlib.evidence.partners`, lower the noise of m and S.
+    at s, one whose variances are off by the factor 1 + e at e / sqrt(2). `partners` lower the noise of m and S.
     """
     samples = checks.array("samples", samples, None, None)
     networks, points = samples.shape

@@ -12,6 +12,7 @@ from scipy import stats
 from rndlib import checks
 from rndlib.evidence.claims import Finding
 from rndlib.evidence.estimate import Estimate
+from rndlib.evidence.partners import Partners
 
 
 def t_interval(values: ArrayLike, confidence: float, sides: Literal[1, 2] = 1) -> Estimate:
@@ -88,22 +89,23 @@ def squared_length(groups: Sequence[Float[np.ndarray, "_ places"]], confidence: 
 
 
 def grouped(
-    each: Callable[[np.ndarray], np.ndarray], samples: np.ndarray, partners: ArrayLike | None
+    each: Callable[[np.ndarray], np.ndarray], samples: np.ndarray, partners: Partners | None
 ) -> list[Float[np.ndarray, "_ ..."]]:
-    """Independent groups of networks whose means of `each` add up to an estimate of its mean over networks.
+    """Independent groups of networks or bodies whose means of `each` add up to an estimate of its mean over networks.
 
-    `samples` (networks, ...) are of trained networks. `partners` (networks and two or more, ...) are their partners,
-    followed by those of networks that are not trained (`rndlib.evidence.partners`); without partners there is one
-    group. `each` takes the samples or partners of one group, and gives an array of as many rows.
+    `samples` (networks, ...) are of trained networks; without `partners` there is one group. `each` takes the samples
+    or partners of a group, heads of one body as if they were networks, and gives an array of as many rows.
     """
     if partners is None:
         return [each(samples)]
-    partners = checks.array("partners", partners, None, *samples.shape[1:])
-    networks, more = len(samples), len(partners) - len(samples)
-    if more < 2:
-        raise ValueError(f"partners has {len(partners)} rows for {networks} networks: give at least {networks + 2}")
-    share = more / len(partners)
-    return [each(samples) - share * each(partners[:networks]), share * each(partners[networks:])]
+    own = checks.array("partners.own", partners.own, *samples.shape)
+    others = checks.array("partners.others", partners.others, None, None, *samples.shape[1:])
+    bodies, heads = others.shape[:2]
+    if bodies < 2:
+        raise ValueError(f"partners.others has {bodies} body: give at least two")
+    further = each(others.reshape(-1, *samples.shape[1:]))
+    share = bodies * heads / (bodies * heads + len(samples))
+    return [each(samples) - share * each(own), share * further.reshape(bodies, heads, *further.shape[1:]).mean(axis=1)]
 
 
 def error_over_pairs(terms: Float[np.ndarray, "n n"]) -> float:

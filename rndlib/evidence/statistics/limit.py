@@ -16,6 +16,7 @@ from scipy import stats
 from rndlib import checks
 from rndlib.evidence.claims import Finding, check
 from rndlib.evidence.estimate import Estimate
+from rndlib.evidence.partners import Partners
 from rndlib.evidence.statistics.intervals import deviations, grouped, positive_variance
 
 Groups = Sequence[Float[np.ndarray, " _"]]
@@ -37,12 +38,12 @@ class Limit:
 
 
 def relative_variance(
-    samples: ArrayLike, variance: ArrayLike, partners: ArrayLike | None = None
+    samples: ArrayLike, variance: ArrayLike, partners: Partners | None = None
 ) -> list[Float[np.ndarray, " _"]]:
     """Relative error of the variance (ddof = 1) of `samples` (networks, points), averaged over test points.
 
-    `variance` (points,) is the law's, and `partners` are from `rndlib.evidence.partners`. Returns groups of independent
-    networks, with one number each; the error is the sum of the groups' means.
+    `variance` (points,) is the law's. Returns groups of independent networks or bodies, with one number each; the error
+    is the sum of the groups' means.
     """
     samples = checks.array("samples", samples, None, None)
     variance = positive_variance(variance, samples.shape[1])

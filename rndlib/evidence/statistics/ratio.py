@@ -16,9 +16,10 @@ from scipy import stats
 
 from rndlib import checks
 from rndlib.evidence.claims import Finding, check
+from rndlib.evidence.partners import Partners
 from rndlib.evidence.statistics.intervals import deviations, grouped, positive_variance
 
-Partners = tuple[ArrayLike | None, ArrayLike | None]
+Pair = tuple[Partners | None, Partners | None]
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,13 @@ def over_points(
     confidence: float = 0.95,
     seed: int = 0,
     half: bool = True,
-    partners: Partners = (None, None),
+    partners: Pair = (None, None),
 ) -> LogRatio:
     """The ratio at each test point, with a two-sided band that covers all points at once.
 
     `errors` (rnd networks, points) are of independently seeded pairs, with mean zero; `functions` (members, points) are
     of independently seeded members. `half` halves the squared error, as for standard RND and not for Bayesian RND.
-    `partners` of errors and functions lower the noise (`rndlib.evidence.partners`). The width of the band is a quantile
+    `partners` of errors and functions lower the noise. The width of the band is a quantile
     of the largest standardised deviation over the points, simulated by normal draws with the covariance of the
     networks' influences.
     """
@@ -72,21 +73,20 @@ def over_times(
     functions: ArrayLike,
     variance: ArrayLike,
     confidence: float = 0.95,
-    partners: Partners = (None, None),
+    partners: Pair = (None, None),
 ) -> LogRatio:
     """The ratio at several training times, each averaged over test points with weights 1 / variance.
 
     `errors` (times, rnd networks, points), `functions` (times, members, points), the law's `variance` (times, points),
-    and `partners` of errors and functions, with times first as well. The band is two-sided for all times together
-    (Bonferroni: the same networks may serve at every time).
+    and `partners` of errors and functions, as `Partners.stacked` gives them. The band is two-sided for all times
+    together (Bonferroni: the same networks may serve at every time).
     """
     errors = checks.array("errors", errors, None, None, None)
     times, _, points = errors.shape
     functions = checks.array("functions", functions, times, None, points)
     variance = positive_variance(variance, times, points)
     tail = (1 - checks.fraction("confidence", confidence)) / 2 / times
-    first, second = (None if of is None else np.swapaxes(np.asarray(of, float), 0, 1) for of in partners)
-    squares = _squares(np.swapaxes(errors, 0, 1), np.swapaxes(functions, 0, 1), (first, second))
+    squares = _squares(np.swapaxes(errors, 0, 1), np.swapaxes(functions, 0, 1), partners)
     averaged = ([np.mean(of / variance, axis=2) for of in groups] for groups in squares)
     (rnd, rnd_rows), (ensemble, ensemble_rows) = map(_influences, averaged)
     error = np.linalg.norm(np.vstack([rnd_rows, ensemble_rows]), axis=0)
@@ -94,7 +94,7 @@ def over_times(
 
 
 def _squares(
-    errors: np.ndarray, functions: np.ndarray, partners: Partners, half: bool = True
+    errors: np.ndarray, functions: np.ndarray, partners: Pair, half: bool = True
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Each network's contribution to the mean squared error, or half of it, and to the variance with ddof = 1."""
     pairs, members = len(errors), len(functions)
