@@ -14,6 +14,7 @@ from power import RUNS, judge, most, same_law
 from scipy import stats
 
 from rndlib.evidence import statistics
+from rndlib.evidence.partners import Partners
 
 
 def _features(points: int, rank: int = 12, seed: int = 0) -> np.ndarray:
@@ -22,6 +23,20 @@ def _features(points: int, rank: int = 12, seed: int = 0) -> np.ndarray:
     phases = np.random.default_rng(seed).uniform(0, 2 * np.pi, rank)
     waves = np.cos(np.arange(rank) * 3 * x[:, None] + phases) * 0.75 ** np.arange(rank)
     return waves * (0.5 + 1.2 * x[:, None])
+
+
+def _trained(rng: np.random.Generator, features: np.ndarray, networks: int = 512) -> tuple[np.ndarray, Partners]:
+    """Draws of N(0, F F^T) for all features F (..., points, rank), and partners that correlate by 0.995 with them.
+
+    Training moves a wide network about a tenth of its size away from its partner.
+    """
+    own, moved = rng.standard_normal((2, networks, features.shape[-1]))
+    others = rng.standard_normal((512, 32, features.shape[-1]))
+    samples, *partners = (
+        np.einsum("...r,...pr->...p", z.reshape(*z.shape[:-1], *(1,) * (features.ndim - 2), -1), features)
+        for z in ((own + 0.1 * moved) / sqrt(1.01), own, others)
+    )
+    return samples, Partners(*partners)
 
 
 def test_a_check_that_is_often_wrong_is_seen():
@@ -123,9 +138,8 @@ def test_over_points_size_power_and_simultaneous_coverage():
     F = _features(16)
     findings, missed = [], 0
     for _ in range(150):
-        errors = sqrt(2) * rng.standard_normal((2048, 12)) @ F.T
-        functions = rng.standard_normal((2048, 12)) @ F.T
-        found = statistics.over_points(errors, functions)
+        (errors, one), (functions, other) = _trained(rng, sqrt(2) * F), _trained(rng, F)
+        found = statistics.over_points(errors, functions, partners=(one, other))
         # Leaving out the half moves the band as it is by log 2.
         findings.append((found.finding.value, max(found.high.max() + log(2), -found.low.min() - log(2))))
         missed += bool((found.low > 0).any() or (found.high < 0).any())
@@ -146,10 +160,11 @@ def test_over_points_of_bayesian_rnd_has_no_half():
     F = _features(16)
     findings = []
     for _ in range(RUNS):
-        errors, functions = rng.standard_normal((2, 2048, 12)) @ F.T
-        right, wrong = (statistics.over_points(errors, of, half=False) for of in (functions, functions / sqrt(3)))
+        (errors, one), (functions, other), (standard, third) = (_trained(rng, f) for f in (F, F, F / sqrt(3)))
+        right = statistics.over_points(errors, functions, half=False, partners=(one, other))
+        wrong = statistics.over_points(errors, standard, half=False, partners=(one, third))
         findings.append((right.finding.value, wrong.finding.value))
-        halved = statistics.over_points(errors, functions)
+        halved = statistics.over_points(errors, functions, partners=(one, other))
         np.testing.assert_allclose(right.estimate, halved.estimate + log(2))
     judge("B4", findings)
 
@@ -163,10 +178,12 @@ def test_over_times_size_power_and_coverage():
     variance = np.sum(now**2, axis=2)
     findings, missed = [], 0
     for _ in range(200):
-        starts = rng.standard_normal((2, 1024, 12))
-        errors = sqrt(2) * starts[0] @ now.transpose(0, 2, 1)
+        errors, one = _trained(rng, sqrt(2) * now)
         found, wrong = (
-            statistics.over_times(errors, starts[1] @ at.transpose(0, 2, 1), variance) for at in (now, later)
+            statistics.over_times(
+                np.swapaxes(errors, 0, 1), np.swapaxes(functions, 0, 1), variance, partners=(one, other)
+            )
+            for functions, other in (_trained(rng, at) for at in (now, later))
         )
         findings.append((found.finding.value, wrong.finding.value))
         missed += bool((found.low > 0).any() or (found.high < 0).any())
