@@ -16,6 +16,7 @@ from rndlib.estimators import linearised
 from rndlib.estimators.base import Prediction, Variances
 from rndlib.estimators.rnd import Distillation
 from rndlib.network import MLP
+from rndlib.theory import laws, reference
 from rndlib.theory.crowding import points_that_count, warn_if_narrow
 from rndlib.training.weights import Params, Role, draw
 
@@ -85,7 +86,7 @@ class BayesianRND(RegressorMixin, Distillation):
         if self.linearised:
             trained = linearised.train(self, points, labels)
             self._mean_network = None if labels is None else trained
-            return self._end(trained)
+            return self._end(trained, points)
         warn_if_narrow(self.net_, self.heads, self._points_that_count(points), self.directions)
 
         def targets(bodies: list[int], start: Params) -> np.ndarray:
@@ -97,7 +98,7 @@ class BayesianRND(RegressorMixin, Distillation):
         trained = self._train(self.heads, self.bodies, Role.PREDICTOR, points, targets)
         if labels is not None:
             self._mean_network = self._train(1, 1, Role.MEAN, points, mean_targets, jitter=False)
-        return self._end(trained)
+        return self._end(trained, points)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
         """Mean estimate at X (T, in_dim): (T,); with `return_std` also the posterior standard deviation.
@@ -165,3 +166,7 @@ class BayesianRND(RegressorMixin, Distillation):
     ) -> Float[np.ndarray, "bodies heads t"]:
         by_head = self.linearised or self.directions == "independent"
         return self._tangents(bodies, start or self._starts(bodies)[1], X, dtype, by_head=by_head)
+
+    def _law(self, net: reference.Network, X: np.ndarray, X_test: np.ndarray, **options: Any) -> laws.Gaussian:
+        noise, directions = float(self.noise_std), self.directions
+        return laws.bayesian_rnd_error(net, X, X_test, noise_std=noise, directions=directions, **options)

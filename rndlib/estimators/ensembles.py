@@ -1,7 +1,7 @@
 """Deep ensembles, standard and Bayesian: independent networks of one output, trained on the same labels."""
 
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -11,6 +11,7 @@ from sklearn.base import RegressorMixin
 from rndlib import checks
 from rndlib.cores import blockwise
 from rndlib.estimators.base import Estimator, Functions, GroupVariances, Prediction, equal_parts
+from rndlib.theory import laws, reference
 from rndlib.training.problem import block_size
 from rndlib.training.weights import Params, Role, draw
 
@@ -46,7 +47,7 @@ class _Ensemble(RegressorMixin, Estimator):
             added = self._added(bodies, start, points, "float64")
             return np.broadcast_to(labels - added, (len(bodies), 1, len(points)))
 
-        return self._end(self._train(1, self.members, Role.MEMBER, points, targets))
+        return self._end(self._train(1, self.members, Role.MEMBER, points, targets), points)
 
     def functions(self, X: ArrayLike) -> Functions:
         """Every member's trained function at X (T, in_dim): (members, T), in the units of y.
@@ -89,8 +90,14 @@ class _Ensemble(RegressorMixin, Estimator):
         """The untrained function that is added to each member's network; for `start` None it is drawn again."""
         return np.zeros((1, 1, 1))
 
-    def variances(self, X: ArrayLike, groups: int) -> GroupVariances:
-        return _sample_variances(self.functions(X), groups)
+    def _values(self, X: ArrayLike) -> Functions:
+        return self.functions(X)
+
+    def _group_variances(self, values: Functions, groups: int) -> GroupVariances:
+        return _sample_variances(values, groups)
+
+    def _at_start(self, X: np.ndarray) -> Float[np.ndarray, "members 1 t"]:
+        return self.initial(X)[:, None]
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
         """Mean over the members at X (T, in_dim): (T,); with `return_std` also the sample standard deviation.
@@ -135,6 +142,9 @@ class DeepEnsemble(_Ensemble):
     ((5,), (5,))
     """
 
+    def _law(self, net: reference.Network, X: np.ndarray, X_test: np.ndarray, **options: Any) -> laws.Gaussian:
+        return laws.ensemble(net, X, np.zeros(len(X)), X_test, **options)
+
 
 @dataclass(eq=False, repr=False)
 class BayesianEnsemble(_Ensemble):
@@ -162,6 +172,9 @@ class BayesianEnsemble(_Ensemble):
     ) -> Float[np.ndarray, "bodies heads t"]:
         start = start or draw(self.net_, 1, self.seed, Role.MEMBER, bodies)
         return self._tangents(bodies, start, X, dtype, by_head=False)
+
+    def _law(self, net: reference.Network, X: np.ndarray, X_test: np.ndarray, **options: Any) -> laws.Gaussian:
+        return laws.bayesian_rnd_error(net, X, X_test, noise_std=float(self.noise_std), **options)
 
 
 def _sample_variances(functions: Functions, groups: int) -> GroupVariances:

@@ -23,7 +23,6 @@ def train(model: Any, X: Float[np.ndarray, "n *shape"], y: Float[np.ndarray, " n
     time, noise_std = (model.solver or GradientFlow()).time, float(model.noise_std)
     if time == inf and not noise_std:
         checks.distinct("X", X)
-    model._X = X
 
     def one(block: list[int]) -> tuple[Params, Report]:
         predictor, tangent = model._starts(block)

@@ -1,6 +1,7 @@
 """Random network distillation: predictors trained to match random targets (Eq. 2)."""
 
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -10,6 +11,7 @@ from rndlib import checks
 from rndlib.cores import blockwise
 from rndlib.estimators import linearised
 from rndlib.estimators.base import Estimator, Functions, GroupVariances, equal_parts
+from rndlib.theory import laws, reference
 from rndlib.theory.crowding import warn_if_narrow
 from rndlib.training.problem import block_size
 from rndlib.training.solvers import GradientFlow
@@ -24,8 +26,6 @@ class Distillation(Estimator):
     bodies: int = 1
     _: KW_ONLY
     linearised: bool = False
-
-    _scale = 1.0  # from the mean squared error to a variance
 
     def _check(self) -> None:
         super()._check()
@@ -106,10 +106,19 @@ class Distillation(Estimator):
         own, common = (tuple(a[:, 1:] for a in head), tuple(np.repeat(a[:, :1], self.heads, axis=1) for a in head))
         return [*hidden, own], [*hidden, common]
 
-    def variances(self, X: ArrayLike, groups: int) -> GroupVariances:
-        equal_parts("groups", groups, "bodies", self._fitted.bodies)
-        errors = self.errors(X)
-        return self._scale * np.mean(errors.reshape(groups, -1, errors.shape[1]) ** 2, axis=1)
+    def _values(self, X: ArrayLike) -> Functions:
+        return self.errors(X)
+
+    def _group_variances(self, values: Functions, groups: int) -> GroupVariances:
+        equal_parts("groups", groups, "bodies", self.bodies)
+        return self._scale * np.mean(values.reshape(groups, -1, values.shape[1]) ** 2, axis=1)
+
+    def _at_start(self, X: np.ndarray) -> Float[np.ndarray, "bodies heads t"]:
+        return np.subtract(*self.initial(X)).reshape(self.bodies, self.heads, len(X))
+
+    @property
+    def _crowded(self) -> bool:
+        return self.heads > 1 and not self.linearised
 
 
 @dataclass(eq=False, repr=False)
@@ -151,15 +160,18 @@ class RND(Distillation):
         """
         points, _ = self._begin(X)
         if self.linearised:
-            return self._end(linearised.train(self, points, None))
+            return self._end(linearised.train(self, points, None), points)
         warn_if_narrow(self.net_, self.heads, len(points), "standard")
 
         def targets(bodies: list[int], start: Params) -> np.ndarray:
             return self._target(bodies, start, points, "float64")
 
-        return self._end(self._train(self.heads, self.bodies, Role.PREDICTOR, points, targets))
+        return self._end(self._train(self.heads, self.bodies, Role.PREDICTOR, points, targets), points)
 
     def _target(
         self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str
     ) -> Float[np.ndarray, "bodies heads t"]:
         return self._functions(draw(self.net_, self.heads, self.seed, Role.TARGET, bodies), X, dtype)
+
+    def _law(self, net: reference.Network, X: np.ndarray, X_test: np.ndarray, **options: Any) -> laws.Gaussian:
+        return laws.rnd_error(net, X, X_test, **options)

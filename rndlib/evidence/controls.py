@@ -64,4 +64,4 @@ class NoiseWithoutPull(BayesianRND):
             xi = draw_offsets(self.seed, bodies, len(points), self.heads)
             return self._target(bodies, start, points, "float64") - self.jitter * np.swapaxes(xi, 1, 2)
 
-        return self._end(self._train(self.heads, self.bodies, Role.PREDICTOR, points, targets))
+        return self._end(self._train(self.heads, self.bodies, Role.PREDICTOR, points, targets), points)

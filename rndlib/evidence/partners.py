@@ -35,8 +35,8 @@ from rndlib.network import MLP
 from rndlib.theory import reference
 from rndlib.theory.dynamics import gain
 from rndlib.theory.reference import Network
+from rndlib.training.linear import partners
 from rndlib.training.solvers import GradientDescent, GradientFlow, Solver
-from rndlib.training.weights import draw_offsets
 
 
 @dataclass(frozen=True)
@@ -145,13 +145,7 @@ class Untrained:
         A = A + noise_std**2 * np.eye(len(labels))
         rate = solver.learning_rate if isinstance(solver, GradientDescent) else None
         G = gain(A, C, solver.time, rate)
-
-        def linear(start: Float[np.ndarray, "bodies heads n"], seed: int) -> Float[np.ndarray, "bodies heads T"]:
-            residual = start[:, :, : len(labels)] - labels
-            if noise_std:
-                xi = draw_offsets(seed, range(len(start)), len(labels), start.shape[1])
-                residual = residual + noise_std * np.swapaxes(xi, 1, 2)
-            return start[:, :, len(labels) :] - residual @ G
-
-        own, others = map(linear, self._starts, self._seeds)
+        own, others = (
+            partners(start, labels, G, noise_std, seed) for start, seed in zip(self._starts, self._seeds, strict=True)
+        )
         return Partners(own[:, 0], others)

@@ -1,4 +1,4 @@
-"""Gradient flow of networks linearised at their start, exactly.
+"""Training of networks that are linear in their parameters, exactly.
 
 A network linearised at theta_0 keeps its tangent kernel Theta, and each head has parameters of its own: the change of
 its function is Theta_xX v, with v = Theta^-1 (I - e^{-t Theta}) r for the residual r at the start. All heads of a body
@@ -12,7 +12,7 @@ from jaxtyping import Float
 from rndlib.any_network import Network
 from rndlib.theory.dynamics import gain
 from rndlib.training.protocols import Backend, Columns
-from rndlib.training.weights import Params
+from rndlib.training.weights import Params, draw_offsets
 
 
 def weights(
@@ -36,3 +36,22 @@ def weights(
     v = np.stack([gain(A, residuals, time, None) for A, residuals in zip(theta, r, strict=True)])
     size = np.linalg.norm(r)
     return v, float(np.linalg.norm(r - theta @ v) / size) if size else 0.0
+
+
+def partners(
+    start: Float[np.ndarray, "bodies heads places"],
+    y: Float[np.ndarray, " n"],
+    G: Float[np.ndarray, "n T"],
+    noise_std: float,
+    seed: int,
+) -> Float[np.ndarray, "bodies heads T"]:
+    """What training on `y` makes of initial functions if all heads have the kernel that the gain G is of.
+
+    `start` is at the training points and then at the test points. The noise of the targets is that of an estimator with
+    this seed.
+    """
+    residual = start[:, :, : len(y)] - y
+    if noise_std:
+        xi = draw_offsets(seed, range(len(start)), len(y), start.shape[1])
+        residual = residual + noise_std * np.swapaxes(xi, 1, 2)
+    return start[:, :, len(y) :] - residual @ G
