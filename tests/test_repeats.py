@@ -72,6 +72,7 @@ def test_the_table_counts_the_ways_to_be_wrong(study):
     found = {("n", number): [verdict("Z1", *values)] for number, values in enumerate(outcomes)}
     (row,) = repeats.table(study, found)["rows"]
     assert (row["repeats"], row["failed"], row["missed"], row["near_missed"]) == (3, 1, 1, 2)
+    assert row["wrong"] == [1, 2]
     assert [tuple(numbers.values()) for numbers in row["first"]] == [(k, *of) for k, of in enumerate(outcomes)]
 
 
@@ -123,21 +124,22 @@ def test_a_study_that_is_killed_takes_its_processes_along(tmp_path):
 
 
 def test_the_report_has_both_studies(tmp_path):
-    first = [{"repeat": k, "value": value, "control": 0.5} for k, value in enumerate([0.11, 0.44])]
-    row = {"id": "E1", "notebook": NAMES[0], "repeats": 200, "failed": 2, "missed": 0, "first": first}
+    first = [{"repeat": k, "value": value, "control": 0.5} for k, value in enumerate([0.08, 0.44])]
+    row = {"id": "E1", "notebook": NAMES[0], "repeats": 200, "failed": 2, "missed": 0, "wrong": [3, 9], "first": first}
     assert studies.report(tmp_path) == []
     for name in (studies.CALIBRATION, studies.OTHER_SEEDS):
         (tmp_path / name).write_text(json.dumps({"profile": "calibrate", "rows": [row]}))
     text = "\n".join(studies.report(tmp_path))
-    assert "| 0.11 0.44 |" in text
+    assert "| 0.08 0.44 |" in text
     assert "| PASS FAIL |" in text
-    row["first"], row["near_missed"] = [{**numbers, "near": 0.2} for numbers in first], 3
+    row["first"], row["near_missed"] = [{**numbers, "near": 0.09} for numbers in first], 3
     for name in (studies.CALIBRATION, studies.OTHER_SEEDS):
         (tmp_path / name).write_text(json.dumps({"profile": "calibrate", "rows": [row]}))
     with_near = "\n".join(studies.report(tmp_path))
-    assert "| 0.2 0.2 " in with_near
+    assert "| 0.09 0.09 " in with_near
     assert "| FAIL FAIL |" in with_near
     assert "1.5 % (at most 3.8 %)" in with_near
+    assert "anywhere in the ledger: 1.0 % (at most 3.1 %) of the repeats" in with_near
     # Clopper and Pearson: the share p at which two or fewer of 200 are seen in one study of twenty.
     assert "1.0 % (at most 3.1 %)" in text
     assert "0.0 % (at most 1.5 %)" in text

@@ -37,6 +37,7 @@ def report(place: Path) -> list[str]:
             "How often each true claim failed and its far and near control passed, over independent repeats at a small "
             "size, with the upper end of the 95 % interval of that share (Clopper and Pearson).",
             aligned(["id", "repeats", "claim failed", "far passed", "near passed"], map(_calibration, rows)),
+            _over_the_ledger(rows),
         ]
     return parts
 
@@ -54,14 +55,21 @@ def _seeds(row: dict[str, Any]) -> list[str]:
     return [row["id"], rounded(tolerance), *map(" ".join, columns)]
 
 
-def _calibration(row: dict[str, Any]) -> list[str]:
+def _over_the_ledger(rows: list[dict[str, Any]]) -> str:
+    """In how many repeats of all notebooks together anything was wrong."""
+    repeats = min(row["repeats"] for row in rows)
+    wrong = {number for row in rows for number in row["wrong"] if number < repeats}
+    return f"A claim failed or a control passed anywhere in the ledger: {_share(len(wrong), repeats)} of the repeats."
+
+
+def _share(count: int, repeats: int) -> str:
     from scipy.stats import binomtest  # Here, because it takes a second, and every command imports this module.
 
-    repeats, cells = row["repeats"], []
-    for count in (row["failed"], row["missed"], row.get("near_missed")):
-        if count is None:
-            cells.append("")
-            continue
-        top = binomtest(count, repeats, alternative="less").proportion_ci(0.95).high
-        cells.append(f"{100 * count / repeats:.1f} % (at most {100 * top:.1f} %)")
-    return [row["id"], str(repeats), *cells]
+    top = binomtest(count, repeats, alternative="less").proportion_ci(0.95).high
+    return f"{100 * count / repeats:.1f} % (at most {100 * top:.1f} %)"
+
+
+def _calibration(row: dict[str, Any]) -> list[str]:
+    counts = row["failed"], row["missed"], row.get("near_missed")
+    shares = ("" if count is None else _share(count, row["repeats"]) for count in counts)
+    return [row["id"], str(row["repeats"]), *shares]
