@@ -147,21 +147,21 @@ def test_the_report_has_both_studies(tmp_path):
 
 def test_numbers_that_moved_are_named():
     book = Ledger()
-    book.record("E1", Finding(0.10, (0.0, 0.10)), Finding(0.6, None))
-    stored = {"E1": {"value": 0.10, "interval": [0.0, 0.10], "control": 0.6}}
+    book.record("E1", Finding(0.05, (0.0, 0.05)), Finding(0.6), Finding(0.2))
+    stored = {"E1": {"value": 0.05, "interval": [0.0, 0.05], "control": 0.6, "near": 0.2}}
     assert list(moved.moved(stored, book.verdicts)) == []
     room = moved.ALLOWED * CLAIMS["E1"].tolerance
-    near, far = 0.10 + 0.9 * room, 0.10 + 1.1 * room
-    assert list(moved.moved({"E1": {**stored["E1"], "value": near}}, book.verdicts)) == []
-    (line,) = moved.moved({"E1": {**stored["E1"], "value": far}}, book.verdicts)
-    assert line.startswith("E1: value 0.1")
+    little, much = 0.05 + 0.9 * room, 0.05 + 1.1 * room
+    assert list(moved.moved({"E1": {**stored["E1"], "value": little}}, book.verdicts)) == []
+    (line,) = moved.moved({"E1": {**stored["E1"], "value": much}}, book.verdicts)
+    assert line.startswith("E1: value 0.05")
     assert len(list(moved.moved({"E2": stored["E1"]}, book.verdicts))) == 1
-    (near,) = moved.moved(
-        stored, [replace(book.verdicts[0], claim=replace(CLAIMS["E1"], near="a slip"), near_value=0.5)]
-    )
-    assert near == "E1: near control 0.5, and none is stored"
+    (line,) = moved.moved({"E1": {**stored["E1"], "near": 0.3}}, book.verdicts)
+    assert line.startswith("E1: near control 0.2, stored 0.3")
+    (line,) = moved.moved({"E1": {**stored["E1"], "near": None}}, book.verdicts)
+    assert line == "E1: near control 0.2, and none is stored"
     failing = Ledger()
-    failing.record("E1", Finding(0.6, (0.0, 0.10)), Finding(0.6, None))
+    failing.record("E1", Finding(0.6, (0.0, 0.10)), Finding(0.6), Finding(0.2))
     assert any("does not hold" in line for line in moved.moved(stored, failing.verdicts))
 
 
