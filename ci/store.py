@@ -30,11 +30,13 @@ def store(name: str) -> None:
         sys.exit(f"results/{name} is a {run['profile']} run: run the paper profile first")
     notebook = nbformat.read(ROOT / "results" / name / f"{name}.ipynb", as_version=4)
     stored = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4)
-    if [cell.source for cell in notebook.cells] != [cell.source for cell in stored.cells]:
+    # The text between them may have changed since, such as the numbers that it quotes from this run.
+    ran, code = ([cell for cell in of.cells if cell.cell_type == "code"] for of in (notebook, stored))
+    if [cell.source for cell in ran] != [cell.source for cell in code]:
         sys.exit(f"results/{name} ran another notebook or other parameters than notebooks/{name}.ipynb: run it again")
-    for cell, executed in zip(stored.cells, notebook.cells, strict=True):
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = executed.outputs, executed.execution_count
+    for cell, executed in zip(code, ran, strict=True):
+        cell.outputs, cell.execution_count = executed.outputs, executed.execution_count
+    for cell in stored.cells:
         cell.metadata.pop("execution", None)
         cell.metadata.pop("papermill", None)
     stored.metadata.pop("papermill", None)

@@ -511,7 +511,8 @@ figures.save(fig_limit, "fig_limit")
 # each end is judged at 95 %). At a finite width the variance is too small, and the line ends at zero within its
 # interval. With the wrong law the line ends elsewhere. Narrower networks are no use here, because terms of order
 # $1/n^2$ show in them: with seeds of their own, 2560 networks of each width had errors of $-5.7/n$ at 64 units,
-# $-7.1/n$ at 128, $-9.6/n$ at 256 and at 512, and $-8.6/n$ at 1024. A line through all of these would end at $-0.01$.
+# $-7.1/n$ at 128, $-9.6/n$ at 256 and at 512, and $-8.6/n$ at 1024. A line through all of these would end at $-0.01$,
+# and two trials with 128 units in it had intervals that end below zero, by $0.004$ and $0.010$.
 #
 # ## Heads on one body
 #
