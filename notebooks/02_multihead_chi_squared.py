@@ -20,7 +20,7 @@
 # > **Picture.** Over seeds, both histograms follow the density of the theorem, and not the density with $K - 1$ degrees
 # > of freedom.\
 # > **Verdict.** The distributions differ from the law by M2 0.01 and from each other by M2-pair 0.012 (in probability,
-# > root mean square), with 0.03 allowed. One degree of freedom fewer is 0.11 away, and weights 5 % larger are 0.06 away.
+# > root mean square), with 0.03 allowed. One degree of freedom fewer is 0.11 away, weights 5 % larger 0.06.
 #
 # Corollary 3.2 equates expectations: on average over networks, half the squared RND error is the variance of an
 # ensemble. In practice nobody has that average. One has *one* RND network with $K$ outputs ("heads") on shared hidden
