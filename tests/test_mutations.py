@@ -264,6 +264,14 @@ MISTAKES = [
         TARGET,
         "B4",
     ),
+    Mistake(
+        "the posterior forgets a training point",
+        wrapped(
+            laws, "posterior", lambda right, net, X, y, *args, **options: right(net, X[1:], y[1:], *args, **options)
+        ),
+        TARGET,
+        "B-limit",
+    ),
     Mistake("samples with replacement", wrapped(BayesianRND, "sample_y", with_replacement), SAMPLES, "S2-draws"),
     Mistake(
         "samples without the mean",

@@ -146,7 +146,7 @@ def test_over_points_of_bayesian_rnd_has_no_half():
     F = _features(16)
     findings = []
     for _ in range(RUNS):
-        errors, functions = rng.standard_normal((2, 2048, 12)) @ F.T
+        errors, functions = rng.standard_normal((2, 8192, 12)) @ F.T
         right, wrong = (statistics.over_points(errors, of, half=False) for of in (functions, functions / sqrt(3)))
         findings.append((right.finding.value, wrong.finding.value))
         halved = statistics.over_points(errors, functions)
