@@ -80,7 +80,7 @@ def test_energy_size_power_and_coverage():
     law, wrong = F @ F.T, F @ np.diag(SCALES) @ F.T
     findings, missed = [], 0
     for _ in range(RUNS):
-        white = rng.standard_normal((400, 4))
+        white = rng.standard_normal((1600, 4))
         right, off = (
             statistics.energy(of @ F.T + 1, np.ones(4), law, wrong) for of in (white, white * np.sqrt(SCALES))
         )
@@ -188,7 +188,7 @@ def test_dependence_of_samples_size_and_power(heads):
     rng, F = np.random.default_rng(9), _root()
     findings, missed = [], 0
     for run in range(40):
-        functions = rng.standard_normal((50 * heads**2, heads, 4)) @ F.T
+        functions = rng.standard_normal((192 * heads**2, heads, 4)) @ F.T
         right, off = (
             statistics.dependence_of_samples(of, F @ F.T, heads)
             for of in (functions, statistics.with_replacement(functions, heads, seed=run))
