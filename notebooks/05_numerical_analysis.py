@@ -19,8 +19,9 @@
 # > heads leave, $4\Sigma(x, x)^2/K$, for the standard and the Bayesian pair (Figs. 1 and 2).\
 # > **Picture.** With 16 heads per body both curves fall to the Monte-Carlo floor. With 512 heads on one body the
 # > Bayesian pair stays above it.\
-# > **Verdict.** At the largest width the difference is N1 1.4 times the floor (standard pair) and N2 1.2 times the
-# > floor (Bayesian pair); mixed pairs stay at 2200 and 100 times.
+# > **Verdict.** At the largest width the difference is at most N1 1.3 times the floor (standard pair) and N2 1.3 times
+# > the floor (Bayesian pair), with 2.5 allowed. Mixed pairs stay at 2100 and 92 times, and variances that are a fifth
+# > too small show as 6.9 and 5.8 times.
 #
 # The paper closes with one experiment (Section 5 and Appendix C). Networks of growing width $n$ are trained on $N = 10$
 # points. At $5000$ test points two numbers are compared:
@@ -45,10 +46,10 @@
 # last section shows what that rate does, and when it is stable.
 
 # %% tags=["parameters"]
-widths: list[int] = [32, 64, 256, 1024, 4096]  # units in the hidden layers, n
+widths: list[int] = [32, 64, 256, 2048]  # units in the hidden layers, n
 heads: int = 512  # heads of RND, K; ensembles have K + 1 members
 few: int = 16  # heads per body where they are spread over several bodies
-seeds: list[int] = [0, 1, 2, 3]  # one independent experiment each
+seeds: list[int] = [0, 1, 2, 3, 4, 5]  # one independent experiment each
 side_seeds: int = 3  # how many of the seeds also run one body with all the heads
 data_seed: int = 2  # seed of the training and test points
 n_train: int = 10  # training points, N
@@ -108,11 +109,11 @@ ledger = Ledger()
 #
 # Functions are evaluated in single precision, which moves them by a few parts in a million. The solver may make a
 # relative error of 2 %, and makes much less: compared with solutions twenty times as accurate, the variances differed
-# by at most 1.0 % (root mean square over test points) at any of these widths. The Monte-Carlo noise of a variance from
-# 512 heads is larger, $\sqrt{2/512} = 6\,\%$. A narrow body with 512 heads is expensive to solve to that accuracy, and
-# its departure from the law is far larger. There the solver may err by 20 %. Averaged over test points, this moved the
-# variances by at most 2.5 % from $n = 256$ on, by up to 5 % at 64, and by 1 to 18 % at 32, depending on the seed; at
-# single points of width 32 by as much as they are.
+# by at most 1.0 % (root mean square over test points) at widths from 32 to 4096. The Monte-Carlo noise of a variance
+# from 512 heads is larger, $\sqrt{2/512} = 6\,\%$. A narrow body with 512 heads is expensive to solve to that accuracy,
+# and its departure from the law is far larger. There the solver may err by 20 %. Averaged over test points, this moved
+# the variances by at most 2.5 % from $n = 256$ on, by up to 5 % at 64, and by 1 to 18 % at 32, depending on the seed;
+# at single points of width 32 by as much as they are.
 
 
 # %%
@@ -225,25 +226,31 @@ for i, width in enumerate(widths):
     print(f"{width:>5}", *(f"{f'{gap[:n_common].mean():.1g} ({gap.mean():.1g})':>20}" for gap in gaps))
 
 # %% [markdown]
-# **Verdicts N1 and N2.** Two numbers are judged for each pair. First, each seed gives a slope of the log difference on
-# the log width; the whole interval of the slope must be below $-1/4$. Second, at the largest width the difference, over
-# all pairs of seeds, must be within three times the Monte-Carlo noise. Squared, that is nine times the floor.
+# **Verdicts N1 and N2.** Two numbers are judged for each pair.
+#
+# * **The floor.** At the largest width, the expected difference over all pairs of seeds must be at most $2.5$ times the
+#   floor. What is left above the floor is then less than 11 % of the variance (root mean square), since
+#   $\sqrt{1.5 \cdot 4/512} = 0.11$.
+# * **The slope.** Each seed gives a slope of the log difference on the log width. Its whole interval must be below
+#   $-0.4$, a fall to a fifth over these widths. In theory the part above the floor falls like $1/n$ or faster. The
+#   floor itself does not fall, so no fixed slope can be expected of the sum.
+#
+# The negative control is the other ensemble. The near control is a slip in the variance of small ensembles, $1/M$ for
+# $1/(M - 1)$ with $M = 5$. It makes the variance too small by a factor of $0.8$, and leaves a difference of
+# $1 + 0.2^2 \cdot 512/4 = 6$ floors.
 
 
 # %%
 def judge(claim, pair, rnd, ensemble, other):
-    """Put the floor and the slope of one pair on record, with RND against the other ensemble as the control."""
-    found, control = (
-        statistics.above_floor(
-            statistics.mean_squared_difference(measured[rnd][-1], measured[against][-1]), floors[pair], together[pair]
-        )
-        for against in (ensemble, other)
-    )
-    ledger.record(claim, found, control)
-    slopes = [statistics.slope(widths, differences(rnd, against)) for against in (ensemble, other)]
-    ledger.record(f"{claim}-slope", *slopes)
+    """Put the floor and the slope of one pair on record, with RND against the other ensemble and a slip as controls."""
+    against = measured[ensemble], measured[other], slip * measured[ensemble]
+    widest = [statistics.mean_squared_difference(measured[rnd][-1], values[-1]) for values in against]
+    ledger.record(claim, *(statistics.above_floor(gap, floors[pair], together[pair]) for gap in widest))
+    gaps = [np.mean((measured[rnd] - values) ** 2, axis=2).T for values in against]
+    ledger.record(f"{claim}-slope", *(statistics.slope(widths, gap) for gap in gaps))
 
 
+slip = 4 / 5
 judge("N1", "standard", "rnd", "ensemble", "bayesian ensemble")
 judge("N2", "bayesian", "bayesian rnd", "bayesian ensemble", "ensemble")
 ledger
@@ -265,14 +272,26 @@ figures.save(fig2b, "fig2b")
 # the origin nearest to the dots.
 
 # %% [markdown]
-# **Verdict N3.** The correlation and the slope at the largest width, over seeds. The worse of the two pairs counts. The
-# control doubles every RND error, as if the half were missing; its better pair counts.
+# **Verdict N3.** The correlation and the slope at the largest width, over seeds, must both be within $0.1$ of 1. The
+# worse of the two pairs counts. The control doubles every RND error, as if the half were missing. In the near control
+# the ensembles have the slip above, so that the slope is $5/4$. Of the controls, the better pair counts.
 
 # %%
 both = [("ensemble", "rnd"), ("bayesian ensemble", "bayesian rnd")]
-agreements = [statistics.agreement(measured[e][-1], measured[r][-1]) for e, r in both]
-doubled = [statistics.agreement(measured[e][-1], 2 * measured[r][-1]) for e, r in both]
-_ = ledger.record("N3", max(agreements, key=lambda f: f.value), min(doubled, key=lambda f: f.value))
+
+
+def agreements(of_rnd=1.0, of_ensemble=1.0):
+    """The agreement of both pairs, with all RND errors and all variances times a factor."""
+    return [statistics.agreement(of_ensemble * measured[e][-1], of_rnd * measured[r][-1]) for e, r in both]
+
+
+def value(finding):
+    """What is judged."""
+    return finding.value
+
+
+wrong = agreements(of_rnd=2), agreements(of_ensemble=slip)
+_ = ledger.record("N3", max(agreements(), key=value), *(min(pairs, key=value) for pairs in wrong))
 
 # %% [markdown]
 # ## Where it stops: many heads on one body
@@ -374,10 +393,12 @@ print(
 # %% [markdown]
 # ## Limits
 #
-# The verdicts are about one data set, one pair of scales and the widths above. How fast the difference falls depends on
-# $NK/P$ and on the labels: larger labels keep an ensemble out of the linear regime for longer. The test points come
-# from the same Gaussian as the training points. Far outside it both numbers grow, and no relative error is bounded
-# here.
+# The verdicts are about one data set, one pair of scales and the widths above. The margin of the floor could be
+# narrower with more seeds. With six, the upper end of the interval is twice the floor once in a hundred runs though
+# nothing but noise is there. The logarithm of that end falls like one over the root of the number of seeds, so a margin
+# of $1.5$ takes three times as many. How fast the difference falls depends on $NK/P$ and on the labels: larger labels
+# keep an ensemble out of the linear regime for longer. The test points come from the same Gaussian as the training
+# points. Far outside it both numbers grow, and no relative error is bounded here.
 #
 # ## Ledger
 

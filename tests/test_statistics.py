@@ -350,9 +350,10 @@ def test_agreement_size_and_power():
     F = _features(40)
     findings = []
     for _ in range(RUNS):
-        ensemble, rnd = _estimates(rng, F, 5, 512), _estimates(rng, F, 5, 512)
+        # This field has fewer dimensions than the notebook's, so it takes more seeds.
+        ensemble, rnd = _estimates(rng, F, 12, 512), _estimates(rng, F, 12, 512)
         findings.append(
-            (statistics.agreement(ensemble, rnd).value, statistics.agreement(ensemble, 2 * rnd).value),
+            (statistics.agreement(ensemble, rnd).value, statistics.agreement(0.8 * ensemble, rnd).value),
         )
     judge("N3", findings)
 
