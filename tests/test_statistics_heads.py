@@ -14,7 +14,7 @@ from scipy import stats
 from rndlib import laws
 from rndlib.evidence import statistics
 
-HEADS, POINTS, BODIES = 2, 32, 400
+HEADS, POINTS, BODIES = 2, 32, 960
 
 
 def _cov(points: int) -> np.ndarray:
@@ -28,7 +28,7 @@ def _cov(points: int) -> np.ndarray:
 
 COV = _cov(POINTS)
 ROOT = np.linalg.cholesky(COV)
-LAW, WRONG = laws.mean_square(COV.diagonal(), HEADS), laws.mean_square(COV.diagonal(), HEADS - 1)
+LAW, WRONG = laws.mean_square(COV.diagonal(), HEADS), laws.mean_square(1.25 * COV.diagonal(), HEADS)
 
 
 def _errors(rng: np.random.Generator, bodies: int = BODIES) -> np.ndarray:
@@ -60,15 +60,15 @@ def test_dependence_is_that_of_gaussian_pairs(likeness):
     assert high - low < 0.15
 
 
-def test_independent_heads_pass_and_a_shared_row_does_not():
+def test_independent_heads_pass_and_a_shared_fifth_of_a_row_does_not():
     rng = np.random.default_rng(1)
     joint, findings = 2 * COV[:4, :4], []
     for _ in range(40):
-        heads = _errors(rng, 300)[:, :, :4]
+        heads = _errors(rng)[:, :, :4]
         findings.append(
             [
                 max(statistics.dependence(sample, joint, by).value for by in ("errors", "squares", "distance"))
-                for sample in (heads, statistics.mixed(heads, 0.5))
+                for sample in (heads, statistics.mixed(heads, 0.2))
             ]
         )
     judge("M1", findings)
@@ -112,7 +112,7 @@ def test_distance_is_that_of_cramer_and_von_mises():
     assert high**2 >= raw - 1 / 6 / BODIES - 2e-4
 
 
-def test_the_law_passes_and_one_degree_of_freedom_fewer_does_not():
+def test_the_law_passes_and_one_of_a_quarter_more_variance_does_not():
     rng = np.random.default_rng(5)
     values = [_squares(rng) for _ in range(60)]
     judge("M2", [[statistics.distance_to_law(v, law).value for law in (LAW, WRONG)] for v in values])
@@ -131,15 +131,15 @@ def test_distances_of_other_laws_are_covered():
     assert above <= most(runs, 0.05)
 
 
-def test_ensembles_of_one_more_member_pass_and_of_as_many_do_not():
+def test_ensembles_pass_and_a_fifth_less_variance_does_not():
     rng = np.random.default_rng(7)
     findings = []
     for _ in range(60):
         members = rng.standard_normal((BODIES, HEADS + 1, POINTS)) @ ROOT.T
         findings.append(
             [
-                statistics.distance_between(_squares(rng), members[:, :count].var(axis=1, ddof=1), LAW).value
-                for count in (HEADS + 1, HEADS)
+                statistics.distance_between(_squares(rng), factor * members.var(axis=1, ddof=1), LAW).value
+                for factor in (1, 0.8)
             ]
         )
     judge("M2-pair", findings)
@@ -148,13 +148,12 @@ def test_ensembles_of_one_more_member_pass_and_of_as_many_do_not():
 # The field
 
 
-def test_the_field_passes_and_independence_over_x_does_not():
+def test_the_field_passes_and_one_of_a_quarter_more_variance_does_not():
     rng = np.random.default_rng(8)
     findings = []
     for _ in range(60):
-        values = _squares(rng)
-        fields = values, rng.permuted(values, axis=0)
-        findings.append([statistics.field_covariance(field, COV, HEADS).value for field in fields])
+        values = _squares(rng, 4096)
+        findings.append([statistics.field_covariance(values, scale * COV, HEADS).value for scale in (1, 1.25)])
     judge("M3", findings)
 
 
