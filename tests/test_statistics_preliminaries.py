@@ -125,7 +125,7 @@ def test_rate_size_and_power():
     """Errors of kernels that fall like 1 / sqrt(width), and the same with a fifth of the kernel added in quadrature."""
     findings = []
     for _ in range(RUNS):
-        errors = 2 / np.sqrt(WIDTHS) * np.exp(0.3 * RNG.standard_normal((8, 3)))
+        errors = 2 / np.sqrt(WIDTHS) * np.exp(0.3 * RNG.standard_normal((32, 3)))
         findings.append([statistics.rate(WIDTHS, e, -0.5).value for e in (errors, np.hypot(errors, 0.2))])
     judge("P2-slope", findings)
 
