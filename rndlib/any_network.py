@@ -78,6 +78,7 @@ class AnyNetwork(ABC):
         self._tensors: dict[int, dict[str, Tensor]] = {}
         self._fixed: dict[int, Weights] = {}
         self._activations: dict[tuple[int, ...], int] = {}
+        self._examined: set[tuple[int, ...]] = set()
 
     def __deepcopy__(self, memo: Any) -> "AnyNetwork":
         return self  # a description without weights, which scikit-learn copies with an estimator
@@ -198,6 +199,8 @@ class AnyNetwork(ABC):
     def examine(self, X: Points) -> None:
         """Try the network on some rows of X, and refuse what the theorems do not hold for, or what rndlib cannot train.
 
+        Points of a shape that it was tried on before are only tried for outputs that are not finite.
+
         Raises
         ------
         ValueError
@@ -210,6 +213,8 @@ class AnyNetwork(ABC):
             raise ValueError(f"the network with outputs = {heads} maps {x.shape} to {f.shape}: return (N, outputs)")
         if not np.isfinite(f).all():
             raise ValueError("the network's outputs have a NaN or infinity: scale the inputs to about 1")
+        if x.shape in self._examined:
+            return
         self._same(f, self.functions(weights, x), "change from call to call: switch off dropout, .eval() in torch")
         alone = np.concatenate([self.functions(weights, x[i : i + 1]) for i in range(len(x))])
         self._same(f, alone, "depend on the other rows of the batch: normalise by groups or layers, not over the batch")
@@ -222,6 +227,7 @@ class AnyNetwork(ABC):
         )
         second = self.functions(self._with_head(weights, 2.0, output=0), x)[:, 1]
         self._same(f[:, 1], second, "share weights of the head: give each output its own")
+        self._examined.add(x.shape)
 
     def _same(self, f: np.ndarray, again: np.ndarray, wrong: str) -> None:
         if np.abs(f - again).max() > _ROUNDING * max(1.0, np.abs(f).max()):

@@ -228,6 +228,23 @@ def test_bad_input_is_refused(arguments, message):
         kernels.empirical(**{"net": Function(linear_init, linear_apply), **arguments})
 
 
+def test_a_network_is_examined_once_for_each_shape_of_points(monkeypatch):
+    """Once more where more points are tried. Outputs that are not finite are seen every time."""
+    net = Function(linear_init, lambda params, x: linear_apply(params, jax.numpy.log(x)))
+    taken, functions = [], net.functions
+    monkeypatch.setattr(net, "functions", lambda weights, x: (taken.append(len(x)), functions(weights, x))[1])
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        net.examine(-np.ones((5, 3)))  # which leaves nothing examined
+    counts = []
+    for x in (np.ones((1, 3)), np.ones((5, 3)), 2 * np.ones((6, 3)), np.ones((1, 3))):
+        taken.clear()
+        net.examine(x)
+        counts.append(len(taken))
+    assert counts == [6, 9, 1, 1]
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        net.examine(-np.ones((5, 3)))
+
+
 def test_scales_by_name_must_name_every_tensor():
     with pytest.raises(ValueError, match="scales names w: give one for each of"):
         Function(linear_init, linear_apply, scales={"w": 1.0}).tensors(1)

@@ -68,14 +68,18 @@ class Traced:
         def product(left: list[Any], right: list[Any]) -> Any:
             return sum(a @ b.T for a, b in zip(left, right, strict=True))
 
-        if blocks == 1:
-            left = flat(X)
-            return product(left, left).reshape(n, heads, n, heads)
         X = X.reshape(blocks, rows, *X.shape[1:])
 
-        def row(x: Any) -> Any:
-            left = flat(x)
-            return lax.map(lambda other: product(left, flat(other)), X)
+        def row(i: Any, total: Any) -> Any:
+            left = flat(X[i])
 
-        total = lax.map(row, X).reshape(blocks, blocks, rows, heads, rows, heads)
-        return total.transpose(0, 2, 3, 1, 4, 5).reshape(blocks * rows, heads, blocks * rows, heads)[:n, :, :n]
+            def with_mirror(j: Any, total: Any) -> Any:
+                part = product(left, flat(X[j]))
+                return total.at[i, j].set(part).at[j, i].set(part.T)
+
+            return lax.fori_loop(i + 1, blocks, with_mirror, total.at[i, i].set(product(left, left)))
+
+        each = rows * heads
+        total = lax.fori_loop(0, blocks, row, jnp.zeros((blocks, blocks, each, each), self.values.dtype))
+        total = total.reshape(blocks, blocks, rows, heads, rows, heads).transpose(0, 2, 3, 1, 4, 5)
+        return total.reshape(blocks * rows, heads, blocks * rows, heads)[:n, :, :n]

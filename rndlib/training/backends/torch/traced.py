@@ -6,6 +6,7 @@ that is there already, where forward differentiation would evaluate the network 
 
 from collections.abc import Callable
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -76,13 +77,17 @@ class TracedBody:
         def flat(X: Tensor) -> list[Tensor]:
             return [a.reshape(len(X) * heads, -1) for layer in jacobian(X) for a in layer]
 
-        def row(x: Tensor) -> Tensor:
-            left = flat(x)
-            right = (left if other is x else flat(other) for other in blocks)
-            return torch.cat([sum(a @ b.mT for a, b in zip(left, each, strict=True)) for each in right], 1)  # pyright: ignore[reportArgumentType, reportCallIssue]
-
         blocks = self.X.split(rows)
-        return torch.cat([row(x) for x in blocks])
+        ends = [0, *accumulate(len(x) * heads for x in blocks)]
+        spans = [slice(*span) for span in pairwise(ends)]
+        total = self.graph.new_empty(ends[-1], ends[-1])
+        for i, x in enumerate(blocks):
+            left = flat(x)
+            for j, other in enumerate(blocks[i:], start=i):
+                right = left if j == i else flat(other)
+                part = torch.stack([a @ b.mT for a, b in zip(left, right, strict=True)]).sum(0)
+                total[spans[i], spans[j]], total[spans[j], spans[i]] = part, part.mT
+        return total
 
 
 class Traced:
