@@ -87,7 +87,7 @@ again-%:
 
 # All that depends on JAX's version: its primitives as rndlib uses them, every solver and estimator once against its
 # definition, and the examples of every public name. Kernels, laws, statistics and figures need none.
-NEWEST = newest imports activations linearise stochastic descent exponential definitions docs
+NEWEST = newest imports activations linearise factors stochastic descent exponential definitions docs
 newest:
 	.venv-newest/bin/pytest -m "not tools and not neural_tangents and not torch" $(NEWEST:%=tests/test_%.py)
 

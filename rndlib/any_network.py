@@ -32,6 +32,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float
 
+from rndlib.factors import Factors
 from rndlib.network import MLP
 
 Weights = dict[str, np.ndarray]
@@ -92,8 +93,8 @@ class AnyNetwork(ABC):
         """The outputs at X."""
 
     @abstractmethod
-    def jacobian(self, weights: Weights, X: Points) -> Weights:
-        """The derivative of the first output with respect to every tensor: arrays (N, *tensor)."""
+    def factors(self, weights: Weights, X: Points) -> dict[str, Factors]:
+        """The derivatives of the first output with respect to every tensor, as `rndlib.factors` has them."""
 
     def activations(self, x: Float[np.ndarray, "1 *shape"]) -> int:
         """Size of the largest array between the input x, one point, and the outputs."""

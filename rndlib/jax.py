@@ -11,6 +11,8 @@ import numpy as np
 from jaxtyping import Float
 
 from rndlib.any_network import AnyNetwork, Points, Weights
+from rndlib.factors import Factors
+from rndlib.training.backends.jax.factors import factors
 from rndlib.training.backends.jax.precision import in_float64
 
 
@@ -72,8 +74,8 @@ class Function(AnyNetwork):
         return np.asarray(_values(self, weights, X), np.float64)
 
     @in_float64
-    def jacobian(self, weights: Weights, X: Points) -> Weights:
-        return {name: np.asarray(value) for name, value in _derivatives(self, weights, X).items()}
+    def factors(self, weights: Weights, X: Points) -> dict[str, Factors]:
+        return jax.tree.map(np.asarray, _factors(self, weights, X))
 
     @in_float64
     def _largest(self, x: Float[np.ndarray, "1 *shape"]) -> int:
@@ -99,8 +101,9 @@ def _values(net: Function, weights: Any, X: Any) -> Any:
 
 
 @partial(jax.jit, static_argnums=0)
-def _derivatives(net: Function, weights: Any, X: Any) -> Any:
-    return jax.vmap(jax.grad(lambda weights, x: net.of_weights(weights, x[None])[0, 0]), (None, 0))(weights, X)
+def _factors(net: Function, weights: Any, X: Any) -> dict[str, Factors]:
+    found = factors(lambda weights, X: net.of_weights(weights, X)[:, :1], weights, X)
+    return dict(zip(sorted(weights), found, strict=True))
 
 
 @lru_cache(maxsize=8)

@@ -11,6 +11,7 @@ from torch import nn
 
 from rndlib import MLP, kernels
 from rndlib.any_network import AnyNetwork, Weights
+from rndlib.factors import Factors, product
 from rndlib.jax import Function
 from rndlib.torch import Module
 
@@ -58,7 +59,8 @@ def linear_apply(params, x):
 def flat(net: AnyNetwork, weights: Weights, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The scaled Jacobian of the first output, (N, weights): that of the head, and the rest."""
     parts: tuple[list[np.ndarray], list[np.ndarray]] = [], []
-    for name, derivative in net.jacobian(weights, points).items():
+    for name, (a, derivative) in net.factors(weights, points).items():
+        assert a is None
         tensor = net.tensors(1)[name]
         parts[tensor.outputs_axis is None].append(tensor.scale * derivative.reshape(len(points), -1))
     head, body = (np.concatenate(part, axis=1) for part in parts)
@@ -88,7 +90,7 @@ def test_with_psi_of_the_initial_law_the_error_prior_is_the_tangent_kernel(plain
     for i in range(draws):
         weights, psi = net.initial(1, 2 * i), net.initial(1, 2 * i + 1)
         error, prior = net.functions(weights, X)[:, 0], 0.0
-        for name, derivative in net.jacobian(weights, X).items():
+        for name, (_, derivative) in net.factors(weights, X).items():
             tensor, rows = net.tensors(1)[name], derivative.reshape(len(X), -1)
             if tensor.outputs_axis is None:
                 error = error - rows @ psi[name].ravel()
@@ -115,13 +117,13 @@ def test_a_kernel_is_the_product_of_jacobians_whatever_the_blocks(monkeypatch):
     net = Module(convolutional)
     size = 8 * sum(array.size for array in net.initial(1, 0).values())
     taken = []
-    jacobian = net.jacobian
+    factors = net.factors
 
-    def counted(weights: Weights, points: np.ndarray) -> Weights:
+    def counted(weights: Weights, points: np.ndarray) -> dict[str, Factors]:
         taken.append(len(points))
-        return jacobian(weights, points)
+        return factors(weights, points)
 
-    monkeypatch.setattr(net, "jacobian", counted)
+    monkeypatch.setattr(net, "factors", counted)
     among = kernels.empirical(net, IMAGES, draws=2, memory=4 * size)
     across = kernels.empirical(net, IMAGES[:3], IMAGES, draws=2, memory=4 * size)
     assert max(taken) == 2
@@ -157,9 +159,10 @@ def test_a_module_and_a_function_with_the_same_weights_agree():
     ours = module.initial(3, 0)
     theirs = {"['{}']['{}']".format(*name.split(".")): array for name, array in ours.items()}
     assert np.allclose(module.functions(ours, X), function.functions(theirs, X), rtol=1e-12)
-    derivatives = function.jacobian(theirs, X)
-    for name, derivative in module.jacobian(ours, X).items():
-        assert np.allclose(derivative, derivatives["['{}']['{}']".format(*name.split("."))], rtol=1e-10, atol=1e-14)
+    found = function.factors(theirs, X)
+    for name, derivatives in module.factors(ours, X).items():
+        same = found["['{}']['{}']".format(*name.split("."))]
+        assert np.allclose(product(derivatives, derivatives), product(same, same), rtol=1e-10, atol=1e-14)
 
 
 def test_an_equinox_module_is_a_function():

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from rndlib import checks
 from rndlib.any_network import AnyNetwork, Tensor, Weights, spawned
+from rndlib.factors import at_once, least, product
 
 Points = Float[np.ndarray, "n *shape"]
 Matrix = Float[np.ndarray, "n1 n2"]
@@ -28,10 +29,10 @@ def parts(
     other = X if X_test is None else checks.points_of_any_shape("X_test", X_test, X.shape[1:])
     net.examine(X)
     tensors = net.tensors(1)
-    size = 8 * sum(array.size for array in net.initial(1, 0).values())
-    rows = checks.whole("memory", memory, at_least=1) // (2 * size)
+    one = net.factors(net.initial(1, 0), X[:1]).values()
+    rows = at_once(one, checks.whole("memory", memory, at_least=1) // 8)
     if not rows:
-        raise ValueError(f"memory = {memory}: give at least {2 * size} bytes, the derivatives of two points")
+        raise ValueError(f"memory = {memory}: give at least {8 * least(one)} bytes, for the derivatives of two points")
     head, body = np.zeros((len(X), len(other))), np.zeros((len(X), len(other)))
     count = checks.whole("draws", draws, at_least=1)
     for draw in range(count):
@@ -55,19 +56,19 @@ def _blocks(
 ) -> Iterator[tuple[slice, slice, Matrix, Matrix]]:
     """Blocks of one network's tangent kernel: rows, columns, the head's part, the rest. Of X alone, the upper half."""
     for i in _slices(len(X), rows):
-        left = net.jacobian(weights, X[i])
+        left = net.factors(weights, X[i])
         for j in _slices(len(X if other is None else other), rows):
             if other is not None or j.start > i.start:
-                right = net.jacobian(weights, (X if other is None else other)[j])
+                right = net.factors(weights, (X if other is None else other)[j])
             elif i == j:
                 right = left
             else:
                 continue
-            both = np.zeros((2, len(X[i]), len(next(iter(right.values())))))
+            both = np.zeros((2, len(X[i]), len(X[j] if other is None else other[j])))
             for name, tensor in tensors.items():
                 if tensor.scale:
-                    a, b = (of[name].reshape(len(of[name]), -1) for of in (left, right))
-                    both[int(tensor.outputs_axis is None)] += tensor.scale**2 * (a @ b.T)
+                    part = product(left[name], right[name])[:, 0, :, 0]
+                    both[int(tensor.outputs_axis is None)] += tensor.scale**2 * part
             yield i, j, both[0], both[1]
 
 

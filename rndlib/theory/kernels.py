@@ -137,8 +137,9 @@ def empirical(
     X, X_test : points (N, *shape) and (T, *shape).
     draws : networks to average over, >= 1.
     seed : of their initial weights, >= 0.
-    memory : bytes for derivatives, which are taken for as many points at once as it holds; the N x P Jacobian of P
-        weights is never stored.
+    memory : bytes for derivatives, and as many for their products, which are taken for as many points at once as it
+        holds; the N x P Jacobian of P weights is never stored. Of a `Function`, the derivatives with respect to
+        matrices and filters are kept in factors (`rndlib.factors`).
 
     Raises
     ------

@@ -16,6 +16,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.parameter import is_lazy
 
 from rndlib.any_network import AnyNetwork, Points, Weights
+from rndlib.factors import Factors, formed
 
 _DRAWING = Lock()  # PyTorch's generator is one for all threads.
 
@@ -70,14 +71,14 @@ class Module(AnyNetwork):
             raise ValueError(f"the module returns {type(values).__name__}: return one tensor (N, outputs)")
         return values.double().numpy()
 
-    def jacobian(self, weights: Weights, X: Points) -> Weights:
+    def factors(self, weights: Weights, X: Points) -> dict[str, Factors]:
         def first(weights: dict[str, Tensor], x: Tensor) -> Tensor:
             return self._of_weights(weights, x[None])[0, 0]
 
         tensors, points = {name: torch.from_numpy(a) for name, a in weights.items()}, torch.from_numpy(X)
         self._template(tensors, points)  # `vmap` allows no random numbers
         derivatives = vmap(grad(first), (None, 0))(tensors, points)
-        return {name: value.detach().numpy() for name, value in derivatives.items()}
+        return {name: formed(value.detach().numpy(), len(X), 1) for name, value in derivatives.items()}
 
     @torch.no_grad()
     def _largest(self, x: Float[np.ndarray, "1 *shape"]) -> int:

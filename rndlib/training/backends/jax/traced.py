@@ -1,6 +1,7 @@
 """A network of the user's own and its tangent at a parameter vector, by JAX's own differentiation."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -8,8 +9,11 @@ import jax.numpy as jnp
 from jax import lax, vmap
 from jaxtyping import Array, Float
 
+from rndlib.factors import Factors, at_once, product
+from rndlib.training.backends.jax.factors import factors
+
 FORMED = 2**26
-"""Most derivatives, points times heads times parameters, that are held at once to form a kernel."""
+"""Most numbers in the factors of derivatives that are held at once, twice, to form a kernel."""
 
 
 class Traced:
@@ -35,10 +39,8 @@ class Traced:
         return self.push_forward(self.pull_back(v))
 
     def kernel_matrix(self) -> Float[Array, "n_heads n_heads"]:
-        n, heads = self.values.shape
-        derivatives = vmap(jax.jacrev(lambda params, x: self.function(params, x[None])[0]), (None, 0))
-        total = self._gram(lambda X: derivatives(self.params, X), heads)
-        return total.reshape(n * heads, n * heads)
+        size = self.values.size
+        return self._gram(self.function, self.params).reshape(size, size)
 
     def in_float32(self) -> "Traced":
         params, X = jax.tree.map(lambda a: a.astype(jnp.float32), (self.params, self.X))
@@ -47,39 +49,34 @@ class Traced:
     def last_layer_gram(self) -> Float[Array, "n n"]:
         """The last layer's part of Theta for one head."""
         *body, head = self.params
+        return self._gram(lambda head, X: self.function([*body, head], X)[:, :1], head)[:, 0, :, 0]
 
-        def output(head: Any, x: Any) -> Any:
-            return self.function([*body, head], x[None])[0, 0]
-
-        each = vmap(jax.grad(output), (None, 0))
-        return self._gram(lambda X: jax.tree.map(lambda a: a[:, None], each(head, X)), 1)[:, 0, :, 0]
-
-    def _gram(self, jacobian: Callable[[Any], Any], heads: int) -> Float[Array, "n heads n heads"]:
-        """J J', with J of as many points at a time as `FORMED` allows: leaves (points, heads, *tensor)."""
-        n, size = len(self.X), sum(a.size for a in jax.tree.leaves(self.params))
-        rows = max(1, min(n, FORMED // (heads * size)))
+    def _gram(self, function: Callable[[Any, Any], Any], params: Any) -> Float[Array, "n heads n heads"]:
+        """J J' of a function of some parameters, with J of as many points at a time as `FORMED` allows."""
+        n = len(self.X)
+        one = jax.eval_shape(partial(factors, function, params), self.X[:1])
+        rows, heads = max(1, min(n, at_once(one, 2 * FORMED))), one[0][1].shape[1]
         blocks = -(-n // rows)
         X = jnp.concatenate([self.X, jnp.broadcast_to(self.X[:1], (blocks * rows - n, *self.X.shape[1:]))])
 
-        def flat(X: Any) -> list[Any]:
+        def each(X: Any) -> list[Factors]:
             # Without the barrier, XLA of jaxlib 0.5 simplifies the gram of some heads for ever.
-            return lax.optimization_barrier([a.reshape(rows * heads, -1) for a in jax.tree.leaves(jacobian(X))])
+            return lax.optimization_barrier(factors(function, params, X))
 
-        def product(left: list[Any], right: list[Any]) -> Any:
-            return sum(a @ b.T for a, b in zip(left, right, strict=True))
+        def products(left: list[Factors], right: list[Factors]) -> Any:
+            return sum(map(product, left, right))
 
         X = X.reshape(blocks, rows, *X.shape[1:])
 
         def row(i: Any, total: Any) -> Any:
-            left = flat(X[i])
+            left = each(X[i])
 
             def with_mirror(j: Any, total: Any) -> Any:
-                part = product(left, flat(X[j]))
-                return total.at[i, j].set(part).at[j, i].set(part.T)
+                part = products(left, each(X[j]))
+                return total.at[i, :, :, j].set(part).at[j, :, :, i].set(part.transpose(2, 3, 0, 1))
 
-            return lax.fori_loop(i + 1, blocks, with_mirror, total.at[i, i].set(product(left, left)))
+            return lax.fori_loop(i + 1, blocks, with_mirror, total.at[i, :, :, i].set(products(left, left)))
 
-        each = rows * heads
-        total = lax.fori_loop(0, blocks, row, jnp.zeros((blocks, blocks, each, each), self.values.dtype))
-        total = total.reshape(blocks, blocks, rows, heads, rows, heads).transpose(0, 2, 3, 1, 4, 5)
+        total = jnp.zeros((blocks, rows, heads, blocks, rows, heads), self.values.dtype)
+        total = lax.fori_loop(0, blocks, row, total)
         return total.reshape(blocks * rows, heads, blocks * rows, heads)[:n, :, :n]
