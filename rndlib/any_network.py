@@ -166,6 +166,11 @@ class AnyNetwork(ABC):
         return [one for one in trained if one[2] is None], head
 
     @cached_property
+    def _two_heads(self) -> Weights:
+        """Weights of a network with two outputs, on which points are tried. Kept, as drawing them can take longer."""
+        return self.initial(2, 0)
+
+    @cached_property
     def outputs_axes(self) -> dict[str, int | None]:
         """The axis of the outputs in every tensor, by name: a number in the head, None below it.
 
@@ -208,7 +213,7 @@ class AnyNetwork(ABC):
             The outputs have the wrong shape, change from call to call, depend on the other rows of a batch, are not
             finite, or are not affine in the head; or two outputs share weights of the head.
         """
-        x, heads, weights = X[:_PROBES], 2, self.initial(2, 0)
+        x, heads, weights = X[:_PROBES], 2, self._two_heads
         f = self.functions(weights, x)
         if f.shape != (len(x), heads):
             raise ValueError(f"the network with outputs = {heads} maps {x.shape} to {f.shape}: return (N, outputs)")

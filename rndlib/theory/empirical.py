@@ -29,14 +29,15 @@ def parts(
     other = X if X_test is None else checks.points_of_any_shape("X_test", X_test, X.shape[1:])
     net.examine(X)
     tensors = net.tensors(1)
-    one = net.factors(net.initial(1, 0), X[:1]).values()
+    count, seed = checks.whole("draws", draws, at_least=1), checks.whole("seed", seed, at_least=0)
+    weights = net.initial(1, spawned(seed, 0))
+    one = net.factors(weights, X[:1]).values()
     rows = at_once(one, checks.whole("memory", memory, at_least=1) // 8)
     if not rows:
         raise ValueError(f"memory = {memory}: give at least {8 * least(one)} bytes, for the derivatives of two points")
     head, body = np.zeros((len(X), len(other))), np.zeros((len(X), len(other)))
-    count = checks.whole("draws", draws, at_least=1)
     for draw in range(count):
-        weights = net.initial(1, spawned(checks.whole("seed", seed, at_least=0), draw))
+        weights = net.initial(1, spawned(seed, draw)) if draw else weights
         for i, j, in_head, in_body in _blocks(net, weights, tensors, X, None if X_test is None else other, rows):
             head[i, j] += in_head / count
             body[i, j] += in_body / count
