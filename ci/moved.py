@@ -34,13 +34,8 @@ def moved(stored: Mapping[str, Any], verdicts: list[Verdict]) -> Iterator[str]:
         row = stored[verdict.id]
         ends = list(zip(("low end", "high end"), verdict.interval or (), row["interval"] or (), strict=False))
         # A control lies anywhere above the tolerance, and is as uncertain as it is large.
-        checked = [("control", verdict.control_value, row["control"])]
-        if verdict.near_value is not None:
-            if row.get("near") is None:
-                yield f"{verdict.id}: near control {verdict.near_value}, and none is stored"
-                continue
-            checked.append(("near control", verdict.near_value, row["near"]))
-        for name, now, then in [("value", verdict.value, row["value"]), *ends, *checked]:
+        controls = ("control", verdict.control_value, row["control"]), ("near control", verdict.near_value, row["near"])
+        for name, now, then in [("value", verdict.value, row["value"]), *ends, *controls]:
             room = max(allowed, ALLOWED * abs(then)) if name.endswith("control") else allowed
             if abs(now - then) > room:
                 yield f"{verdict.id}: {name} {now}, stored {then}, may move by {room:.2g}"

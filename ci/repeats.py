@@ -91,14 +91,14 @@ def table(study: Study, found: Mapping[tuple[str, int], Verdicts]) -> dict[str, 
     rows: dict[str, dict[str, Any]] = {}
     for (name, number), verdicts in sorted(found.items()):
         for v in verdicts:
-            new = {"id": v["id"], "notebook": name, "repeats": 0, "failed": 0, "missed": 0, "wrong": [], "first": []}
+            counts = dict.fromkeys(["repeats", "failed", "missed", "near_missed"], 0)
+            new = {"id": v["id"], "notebook": name, **counts, "wrong": [], "first": []}
             row = rows.setdefault(v["id"], new)
             row["repeats"] += 1
             row["failed"] += not v["passed"]
             row["missed"] += not v["rejected"]
-            if v["near_rejected"] is not None:
-                row["near_missed"] = row.get("near_missed", 0) + (not v["near_rejected"])
-            if not v["passed"] or not v["rejected"] or v["near_rejected"] is False:
+            row["near_missed"] += not v["near_rejected"]
+            if not (v["passed"] and v["rejected"] and v["near_rejected"]):
                 row["wrong"].append(number)
             if number in study.repeats[:KEPT]:
                 row["first"].append({"repeat": number, **{key: v[key] for key in ("value", "control", "near")}})

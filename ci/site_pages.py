@@ -41,8 +41,7 @@ def stored(place: Path) -> list[Verdict]:
     for claim in CLAIMS:
         row = rows[claim]
         interval = None if row["interval"] is None else (row["interval"][0], row["interval"][1])
-        near = None if row.get("near") is None else Finding(row["near"])
-        verdicts.record(claim, Finding(row["value"], interval), Finding(row["control"]), near)
+        verdicts.record(claim, Finding(row["value"], interval), Finding(row["control"]), Finding(row["near"]))
     return verdicts.verdicts
 
 

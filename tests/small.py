@@ -96,8 +96,8 @@ def prepare(path: Path, batch: Path, value: Callable[[Cell], float] = lambda cel
     for cell in cells:
         folder = cell.result(batch)
         folder.mkdir(parents=True)
-        claim = Claim("Z1", "a statement", "here", NAME, "n", "", "none", "rate", 1.0, "", "wrong")
-        verdict = ledger.Verdict(claim, value(cell), None, control_value=2.0)
+        claim = Claim("Z1", "a statement", "here", NAME, "n", "", "none", "rate", 1.0, "", "wrong", "a slip")
+        verdict = ledger.Verdict(claim, value(cell), None, control_value=2.0, near_value=2.0)
         run = runs.Run(
             cell.key, NAME, cell.profile, cell.values, {"python": "3"}, None, machine, "2026-01-01T00:00:00", 0.1, 1
         )

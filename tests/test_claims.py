@@ -24,8 +24,8 @@ def run_folder(tmp_path, monkeypatch):
 
 
 def _record(ledger: Ledger, claim: str, finding: Finding, control: Finding) -> Verdict:
-    """A verdict whose near control, if the claim has one, is rejected."""
-    return ledger.record(claim, finding, control, ABOVE if CLAIMS[claim].near else None)
+    """A verdict whose near control is rejected."""
+    return ledger.record(claim, finding, control, ABOVE)
 
 
 def _ledger() -> Ledger:
@@ -42,21 +42,14 @@ def test_claims_are_declared_in_full():
         **dict.fromkeys(["E1", "E2", "E3", "E4", "E-limit"], "01_ensemble_equivalence"),
         **dict.fromkeys(["M1", "M2", "M2-pair", "M3"], "02_multihead_chi_squared"),
         **dict.fromkeys(["B1", "B2", "B3", "B3-time", "B4", "B5", "B-limit"], "03_bayesian_target"),
-        **dict.fromkeys(["S1", "S1-energy", "S2", "S2-draws"], "04_posterior_sampling"),
+        **dict.fromkeys(["S1", "S1-energy", "S2", "S2-draws", "S-limit"], "04_posterior_sampling"),
         **dict.fromkeys(["N1", "N1-slope", "N2", "N2-slope", "N3"], "05_numerical_analysis"),
     }
     for claim in CLAIMS.values():
-        texts = [getattr(claim, field.name) for field in fields(claim) if field.name not in ("tolerance", "near")]
+        texts = [getattr(claim, field.name) for field in fields(claim) if field.name != "tolerance"]
         assert all(texts), claim.id
-        assert "|" not in "".join([*texts, claim.near]), f"{claim.id}: a vertical bar would break the Markdown tables"
+        assert "|" not in "".join(texts), f"{claim.id}: a vertical bar would break the Markdown tables"
         assert ";" not in claim.control + claim.near, f"{claim.id}: a semicolon separates the two controls"
-
-
-def test_only_these_claims_still_lack_a_near_control():
-    """The list may only get shorter."""
-    assert " ".join(claim.id for claim in CLAIMS.values() if not claim.near) == (
-        "S1 S1-energy S2 S2-draws N1 N1-slope N2 N2-slope N3"
-    )
 
 
 def test_notebooks_without_claims_have_none():
@@ -84,43 +77,19 @@ def test_a_claim_holds_where_it_passes_and_its_control_does_not(finding, control
     assert holds(verdict) == (passed and rejected)
 
 
-@pytest.fixture
-def with_near(monkeypatch):
-    """E1 with a near control, whether or not the table declares one."""
-    claim = replace(CLAIMS["E1"], near="a slip")
-    monkeypatch.setattr("rndlib.evidence.ledger.CLAIMS", {"E1": claim})
-    return claim
-
-
-def test_a_near_control_must_be_rejected_too(with_near):
-    for near, holding in [(ABOVE, True), (Finding(with_near.tolerance), False)]:
+def test_a_near_control_must_be_rejected_too():
+    for near, holding in [(ABOVE, True), (Finding(CLAIMS["E1"].tolerance), False)]:
         verdict = Ledger().record("E1", BELOW, ABOVE, near)
         assert (verdict.near_value, verdict.near_rejected) == (near.value, holding)
         assert holds(verdict) == holding
         assert verdict.control_values == (ABOVE.value, near.value)
 
 
-def test_a_near_control_is_given_where_one_is_declared(with_near):
-    with pytest.raises(ValueError, match="E1: near = None, declared is 'a slip': give the value"):
-        Ledger().record("E1", BELOW, ABOVE)
-    with pytest.raises(ValueError, match=r"E1: near = 0\.9, declared is '': declare it"):
-        Verdict(replace(with_near, near=""), 0.1, None, 0.9, 0.9)
-    with pytest.raises(ValueError, match="nan is not a finite number"):
-        Ledger().record("E1", BELOW, ABOVE, Finding(nan))
-
-
-def test_both_controls_share_a_column(with_near):
+def test_both_controls_share_a_column():
     ledger = Ledger()
     ledger.record("E1", BELOW, ABOVE, Finding(0.06))
     cells = [cell.strip() for cell in repr(ledger).splitlines()[2].strip("|").split("|")]
-    assert cells[6:] == [f"{with_near.control}; a slip", "0.9, rejected; 0.06, NOT REJECTED", "FAIL"]
-
-
-def test_a_verdict_with_a_near_control_is_written_and_read_back(with_near, run_folder):
-    ledger = Ledger()
-    ledger.record("E1", BELOW, ABOVE, Finding(0.7))
-    ledger.write()
-    assert read(run_folder / FILE) == ledger.verdicts
+    assert cells[6:] == [CLAIMS["E1"].controls, "0.9, rejected; 0.06, NOT REJECTED", "FAIL"]
 
 
 def test_the_tolerance_itself_passes():
@@ -134,11 +103,11 @@ def test_a_claim_takes_what_it_does_not_say_from_its_check_and_then_its_notebook
     text = """
         checks.slope = {statistic = "of the check", kind = "rate", tolerance = -1.0}
         07_new.shared = {statistic = "of the notebook", unit = "of the notebook", source = "of the notebook"}
-        07_new.Z1 = {statement = "Z1", source = "its own", check = "slope", why = "none", control = "none"}
+        07_new.Z1 = {statement = "Z1", source = "its own", check = "slope", why = "none", control = "far", near = "by"}
     """
     assert declared(text)["Z1"] == Claim(
         id="Z1", statement="Z1", source="its own", notebook="07_new", statistic="of the check", check="slope",
-        unit="of the notebook", kind="rate", tolerance=-1.0, why="none", control="none",
+        unit="of the notebook", kind="rate", tolerance=-1.0, why="none", control="far", near="by",
     )  # fmt: skip
 
 
@@ -172,9 +141,9 @@ def test_numbers_are_finite(number):
 def test_unknown_and_repeated_claims():
     ledger = _ledger()
     with pytest.raises(ValueError, match="claim_id = 'E9': declare it"):
-        ledger.record("E9", BELOW, ABOVE)
+        ledger.record("E9", BELOW, ABOVE, ABOVE)
     with pytest.raises(ValueError, match="E1 is on record already"):
-        ledger.record("E1", BELOW, ABOVE)
+        ledger.record("E1", BELOW, ABOVE, ABOVE)
     assert [verdict.id for verdict in ledger.verdicts] == ["E1", "N1-slope"]
 
 
@@ -262,11 +231,9 @@ def test_the_ledger_is_light():
 
 def test_a_file_of_an_older_version_is_read_too(tmp_path):
     verdict = _ledger().verdicts[0]
-    lacking = ("check", "why", "near", "near_value", "near_rejected")
-    row = {key: value for key, value in verdict.row().items() if key not in lacking}
+    row = {key: value for key, value in verdict.row().items() if key not in ("check", "why")}
     (tmp_path / FILE).write_text(json.dumps({"claims": [row]}))
-    claim = replace(verdict.claim, check="", why="", near="")
-    assert read(tmp_path / FILE) == [replace(verdict, claim=claim, near_value=None)]
+    assert read(tmp_path / FILE) == [replace(verdict, claim=replace(verdict.claim, check="", why=""))]
 
 
 def test_the_readme_shows_the_claims_as_declared():
@@ -314,7 +281,6 @@ def test_statistics_say_who_they_are():
         "energy": s.energy(x, np.zeros(2), eye, 2 * eye),
         "dependence_of_samples": s.dependence_of_samples(draws.standard_normal((20, 2, 2)), eye, 2),
         "repeats": s.repeats(draws.standard_normal((3, 4, 2))[0]),
-        "above_floor": s.above_floor(1.0, 1.0, np.linspace(0.5, 2, 100)),
         "agreement": s.agreement(draws.chisquare(9, (4, 30)), draws.chisquare(9, (4, 30))),
     }
     assert set(found) == {claim.check for claim in CLAIMS.values()}

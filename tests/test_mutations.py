@@ -183,6 +183,13 @@ def with_replacement(right, model, X, n_samples=1, random_state=0):
     return model._means(X).T + errors[chosen].T
 
 
+def initial_function_kept(right, model, X):
+    fitted, X = model._fitted, np.asarray(X)
+    if fitted._mean_network is None:
+        return right(model, X)
+    return fitted._mean_network.evaluate(lambda _, params: fitted._functions(params, X, fitted.dtype))
+
+
 MISTAKES = [
     Mistake("the half of Eq. 2 is missing", constant(RND, "_scale", 1.0), CHI2, "M2"),
     Mistake(
@@ -278,6 +285,9 @@ MISTAKES = [
         wrapped(BayesianRND, "sample_y", lambda right, model, X, *a, **k: right(model, X, *a, **k) - model._means(X).T),
         SAMPLES,
         "S1",
+    ),
+    Mistake(
+        "the mean keeps its initial function", wrapped(BayesianRND, "_means", initial_function_kept), SAMPLES, "S-limit"
     ),
     # Last, as programs have to be compiled anew.
     Mistake("another activation in networks than in kernels", steeper, KERNELS, "P4", compiled=True),

@@ -53,9 +53,9 @@ def test_a_linear_network_is_its_own_partner(solver, noise_std):
     given = {"seed": 3, "solver": solver}
     models: list[Any] = [BayesianEnsemble(LINEAR, 5, noise_std=noise_std, **given)]
     if noise_std:  # Without noise, Bayesian RND of such a network would imitate the function 0.
-        models.append(BayesianRND(LINEAR, 1, 5, noise_std=noise_std, **given))
+        models += [BayesianRND(LINEAR, heads, 5, noise_std=noise_std, **given) for heads in (1, 3)]
     else:
-        models += [DeepEnsemble(LINEAR, 5, **given), RND(LINEAR, 1, 5, **given)]
+        models += [DeepEnsemble(LINEAR, 5, **given), RND(LINEAR, 1, 5, **given), RND(LINEAR, 3, 5, **given)]
     for model in models:
         rnd = hasattr(model, "errors")
         trained = model.fit(X).errors(TESTS) if rnd else model.fit(X, Y).functions(TESTS)
@@ -69,6 +69,8 @@ def test_any_network_has_partners_by_kernels_that_are_given():
     known = Untrained(model, X, TESTS, 2).trained()
     given = Untrained(model, X, TESTS, 2, kernel=partial(kernels.kernel, LINEAR)).trained()
     np.testing.assert_allclose(given.others, known.others, rtol=1e-9, atol=1e-12)
+    asked = Untrained(model, X, TESTS, 2, kernel=lambda *_: 1 / 0).trained(kernel=partial(kernels.kernel, LINEAR))
+    np.testing.assert_array_equal(asked.own, given.own)
     frames, net = points.reshape(-1, 3, 1), Function(init, apply, scales=1.0)
     own = partial(kernels.empirical, net, draws=16)
     partners = Untrained(RND(net, 1, 5), frames[:3], frames[3:], 2, kernel=own).trained().own
@@ -117,7 +119,6 @@ def test_ensembles_have_their_functions_before_training():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Untrained(RND(MLP(3), 2), X, TESTS, 2), "heads=1"),
         (lambda: Untrained(RND(MLP(3), 1, linearised=True), X, TESTS, 2), "linearised=False"),
         (
             lambda: Untrained(RND(), X, TESTS, 2),

@@ -51,10 +51,10 @@ def study(tmp_path, monkeypatch):
     return repeats.Study("trial", "calibrate", range(3))
 
 
-def verdict(id_, value, control, near=None):
+def verdict(id_, value, control, near=2):
     return {
         "id": id_, "passed": value <= 1, "value": value, "rejected": control > 1, "control": control,
-        "near_rejected": None if near is None else near > 1, "near": near,
+        "near_rejected": near > 1, "near": near,
     }  # fmt: skip
 
 
@@ -74,12 +74,6 @@ def test_the_table_counts_the_ways_to_be_wrong(study):
     assert (row["repeats"], row["failed"], row["missed"], row["near_missed"]) == (3, 1, 1, 2)
     assert row["wrong"] == [1, 2]
     assert [tuple(numbers.values()) for numbers in row["first"]] == [(k, *of) for k, of in enumerate(outcomes)]
-
-
-def test_a_claim_without_a_near_control_has_no_count_of_it(study):
-    (row,) = repeats.table(study, {("n", 0): [verdict("Z1", 0.5, 2)]})["rows"]
-    assert "near_missed" not in row
-    assert row["first"] == [{"repeat": 0, "value": 0.5, "control": 2, "near": None}]
 
 
 def test_a_study_of_some_notebooks_keeps_the_rows_of_all_others(study, tmp_path):
@@ -124,22 +118,19 @@ def test_a_study_that_is_killed_takes_its_processes_along(tmp_path):
 
 
 def test_the_report_has_both_studies(tmp_path):
-    first = [{"repeat": k, "value": value, "control": 0.5} for k, value in enumerate([0.08, 0.44])]
-    row = {"id": "E1", "notebook": NAMES[0], "repeats": 200, "failed": 2, "missed": 0, "wrong": [3, 9], "first": first}
+    seen = [(0.08, 0.5, 0.3), (0.44, 0.5, 0.3), (0.06, 0.5, 0.09)]
+    first = [{"repeat": k, "value": v, "control": c, "near": near} for k, (v, c, near) in enumerate(seen)]
+    counts = {"repeats": 200, "failed": 2, "missed": 0, "near_missed": 3, "wrong": [3, 9]}
+    row = {"id": "E1", "notebook": NAMES[0], **counts, "first": first}
     assert studies.report(tmp_path) == []
     for name in (studies.CALIBRATION, studies.OTHER_SEEDS):
         (tmp_path / name).write_text(json.dumps({"profile": "calibrate", "rows": [row]}))
     text = "\n".join(studies.report(tmp_path))
-    assert "| 0.08 0.44 |" in text
-    assert "| PASS FAIL |" in text
-    row["first"], row["near_missed"] = [{**numbers, "near": 0.09} for numbers in first], 3
-    for name in (studies.CALIBRATION, studies.OTHER_SEEDS):
-        (tmp_path / name).write_text(json.dumps({"profile": "calibrate", "rows": [row]}))
-    with_near = "\n".join(studies.report(tmp_path))
-    assert "| 0.09 0.09 " in with_near
-    assert "| FAIL FAIL |" in with_near
-    assert "1.5 % (at most 3.8 %)" in with_near
-    assert "anywhere in the ledger: 1.0 % (at most 3.1 %) of the repeats" in with_near
+    assert "| 0.08 0.44 0.06 | 0.5 0.5 0.5 " in text
+    assert "| 0.3 0.3 0.09 " in text
+    assert "| PASS FAIL FAIL |" in text
+    assert "1.5 % (at most 3.8 %)" in text
+    assert "anywhere in the ledger: 1.0 % (at most 3.1 %) of the repeats" in text
     # Clopper and Pearson: the share p at which two or fewer of 200 are seen in one study of twenty.
     assert "1.0 % (at most 3.1 %)" in text
     assert "0.0 % (at most 1.5 %)" in text
@@ -158,8 +149,6 @@ def test_numbers_that_moved_are_named():
     assert len(list(moved.moved({"E2": stored["E1"]}, book.verdicts))) == 1
     (line,) = moved.moved({"E1": {**stored["E1"], "near": 0.3}}, book.verdicts)
     assert line.startswith("E1: near control 0.2, stored 0.3")
-    (line,) = moved.moved({"E1": {**stored["E1"], "near": None}}, book.verdicts)
-    assert line == "E1: near control 0.2, and none is stored"
     failing = Ledger()
     failing.record("E1", Finding(0.6, (0.0, 0.10)), Finding(0.6), Finding(0.2))
     assert any("does not hold" in line for line in moved.moved(stored, failing.verdicts))

@@ -232,22 +232,16 @@ def test_floor_is_that_of_the_claims():
     assert statistics.floor(variance, heads=8, members=17) == pytest.approx(5 * (2 / 8 + 2 / 16))
 
 
-@pytest.mark.parametrize(("heads", "members", "rnd_seeds", "ensemble_seeds"), [(64, 65, 1, 1), (5, 40, 3, 1)])
-def test_floor_draws_follow_the_law_of_brute_force(heads, members, rnd_seeds, ensemble_seeds):
+@pytest.mark.parametrize(("heads", "members"), [(64, 65), (5, 40)])
+def test_floor_draws_follow_the_law_of_brute_force(heads, members):
     F = _features(40)
-    draws = statistics.floor_draws(F @ F.T, heads, members, rnd_seeds, ensemble_seeds, draws=800)
+    draws = statistics.floor_draws(F @ F.T, heads, members, draws=800)
     rng = np.random.default_rng(7)
     floor = statistics.floor(np.sum(F**2, 1), heads, members)
-    brute = [
-        statistics.mean_squared_difference(
-            _estimates(rng, F, rnd_seeds, heads), _estimates(rng, F, ensemble_seeds, members - 1)
-        )
-        / floor
-        for _ in range(800)
-    ]
+    brute = [np.mean((_estimates(rng, F, 1, heads) - _estimates(rng, F, 1, members - 1)) ** 2) for _ in range(800)]
     assert abs(draws.mean() - 1) < 5 * draws.std() / sqrt(800)
-    assert same_law(draws, np.array(brute))
-    assert not same_law(1.3 * draws, np.array(brute))  # The power: a floor that is off by 30 %.
+    assert same_law(draws, np.array(brute) / floor)
+    assert not same_law(1.3 * draws, np.array(brute) / floor)  # The power: a floor that is off by 30 %.
 
 
 def test_floor_draws_do_not_depend_on_the_scale_or_on_how_many_points_there_are():
@@ -257,32 +251,33 @@ def test_floor_draws_do_not_depend_on_the_scale_or_on_how_many_points_there_are(
     assert same_law(draws, statistics.floor_draws(many @ many.T, 32, 33, draws=800, seed=1))
 
 
-def test_floor_size_power_and_coverage():
-    F = _features(40)
-    heads, members, seeds = 256, 257, 5
-    draws = statistics.floor_draws(F @ F.T, heads, members, seeds, seeds)
-    floor = statistics.floor(np.sum(F**2, 1), heads, members)
-    rng = np.random.default_rng(8)
-    findings, missed = [], 0
-    for _ in range(300):
-        rnd, ensemble = _estimates(rng, F, seeds, heads), _estimates(rng, F, seeds, members - 1)
-        # The other pair's variance is about three times as large on the toy problem.
-        found, wrong = (
-            statistics.above_floor(statistics.mean_squared_difference(rnd, of), floor, draws)
-            for of in (ensemble, 3 * ensemble)
-        )
+def test_floor_size_and_power():
+    """Partners leave the noise of four times as many heads; the slip is that of the near control."""
+    F, rng = _features(40), np.random.default_rng(8)
+    floor = statistics.floor(np.sum(F**2, 1), 512, 513)
+    findings = []
+    for _ in range(RUNS):
+        rnd, ensemble = _estimates(rng, F, 4, 2048), _estimates(rng, F, 4, 2048)
+        gaps = (np.mean((rnd - factor * ensemble) ** 2, axis=1) for factor in (1, 4 / 5))
+        found, wrong = (statistics.typical(gap / floor) for gap in gaps)
         findings.append((found.value, wrong.value))
-        assert found.interval is not None
-        missed += not found.interval[0] <= 1 <= found.interval[1]
     judge("N1", findings)
-    assert missed <= most(300, 0.1)
 
 
-def test_pairing_every_model_with_every_ensemble():
-    rnd, ensemble = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 1.0]])
-    assert statistics.mean_squared_difference(rnd, ensemble) == pytest.approx((0 + 1 + 4 + 9) / 4)
-    both = np.vstack([ensemble, rnd[:1]])
-    assert statistics.mean_squared_difference(rnd, both) == pytest.approx((0 + 1 + 4 + 9 + 0 + 0 + 4 + 4) / 8)
+@pytest.mark.parametrize("mean_zero", [True, False])
+def test_a_sharp_variance_is_unbiased_and_has_less_noise(mean_zero):
+    """Of networks that are nearly their partners; the mean is known to be zero, or one that must not count."""
+    rng, shift = np.random.default_rng(8), 0 if mean_zero else 5
+    found, plain = [], []
+    for _ in range(300):
+        own, off, others = (rng.standard_normal(shape) for shape in ((20, 2), (20, 2), (10, 8, 2)))
+        samples, scale = 1.2 * own + 0.2 * off + shift, np.array([1.0, 3.0])
+        partners = Partners(scale * (own + shift), scale * (others + shift))
+        found.append(statistics.sharp_variance(scale * samples, partners, mean_zero) / scale**2)
+        plain.append(np.var(samples, axis=0, ddof=1))
+    error = np.std(found) / sqrt(600)
+    assert abs(np.mean(found) - (1.2**2 + 0.2**2)) < 4 * error
+    assert np.std(found) < 0.75 * np.std(plain)
 
 
 @pytest.mark.parametrize(
@@ -292,8 +287,6 @@ def test_pairing_every_model_with_every_ensemble():
         (lambda: statistics.floor([1.0], heads=1, members=1), "members = 1"),
         (lambda: statistics.floor_draws(np.ones((2, 3)), 4, 5), "give a square matrix"),
         (lambda: statistics.floor_draws(np.zeros((2, 2)), 4, 5), "no positive eigenvalue"),
-        (lambda: statistics.above_floor(1.0, 0.0, [1.0]), "floor = 0.0"),
-        (lambda: statistics.mean_squared_difference(np.ones((1, 2)), np.ones((1, 3))), "ensemble has shape"),
     ],
 )
 def test_floor_bad_input(call, message):
@@ -367,9 +360,10 @@ def test_agreement_size_and_power():
     F = _features(40)
     findings = []
     for _ in range(RUNS):
-        ensemble, rnd = _estimates(rng, F, 5, 512), _estimates(rng, F, 5, 512)
+        # This field has fewer dimensions than the notebook's, so it takes more seeds.
+        ensemble, rnd = _estimates(rng, F, 12, 512), _estimates(rng, F, 12, 512)
         findings.append(
-            (statistics.agreement(ensemble, rnd).value, statistics.agreement(ensemble, 2 * rnd).value),
+            (statistics.agreement(ensemble, rnd).value, statistics.agreement(0.8 * ensemble, rnd).value),
         )
     judge("N3", findings)
 

@@ -13,6 +13,8 @@ from scipy import stats
 
 from rndlib.evidence import statistics
 from rndlib.evidence.claims import CLAIMS
+from rndlib.evidence.partners import Partners
+from rndlib.evidence.statistics import intervals
 from rndlib.theory.laws import Gaussian
 
 # Standard RND errors have a third to a half of the posterior's variance in most directions of the toy problem.
@@ -76,13 +78,22 @@ def test_energy_in_one_dimension_is_that_of_scipy():
 
 
 def test_energy_size_power_and_coverage():
+    """With partners, as in the notebook; those of the wrong law are made as the right one's."""
     rng, F = np.random.default_rng(3), _root()
     law, wrong = F @ F.T, F @ np.diag(SCALES) @ F.T
     findings, missed = [], 0
     for _ in range(RUNS):
-        white = rng.standard_normal((400, 4))
+        own, noise, others = (rng.standard_normal(shape) for shape in ((400, 4), (400, 4), (192, 8, 4)))
+        white = (own + 0.2 * noise) / np.sqrt(1.04)
         right, off = (
-            statistics.energy(of @ F.T + 1, np.ones(4), law, wrong) for of in (white, white * np.sqrt(SCALES))
+            statistics.energy(
+                white * scale @ F.T + 1,
+                np.ones(4),
+                law,
+                wrong,
+                partners=Partners(own * scale @ F.T + 1, others * scale @ F.T + 1),
+            )
+            for scale in (1.0, np.sqrt(SCALES))
         )
         findings.append((right.value, off.value))
         low, high = off.interval or (0.0, 0.0)
@@ -97,6 +108,26 @@ def test_energy_sees_what_two_moments_do_not():
     low, _ = statistics.energy(signs, [0.0], [[1.0]], [[0.4]]).interval or (0.0, 0.0)
     assert low > CLAIMS["S1-energy"].tolerance
     assert statistics.joint_law(signs, [0.0], [[1.0]]).value < CLAIMS["S1"].tolerance
+
+
+@pytest.mark.parametrize("sizes", [[40], [25, 15]])
+def test_a_length_by_scalar_products_is_that_by_features(sizes):
+    groups = np.split(np.random.default_rng(8).standard_normal((40, 6)) + 0.3, np.cumsum(sizes)[:-1])
+    features = np.concatenate(groups)
+    found = intervals.squared_length_by_products(features @ features.T, sizes, 0.95)
+    assert found == pytest.approx(intervals.squared_length(groups, 0.95))
+
+
+def test_partners_that_are_the_networks_lower_the_noise_of_an_energy_distance():
+    """Then the estimate is that of all networks and partners together, and its interval shrinks with their number."""
+    rng = np.random.default_rng(6)
+    samples, others = rng.standard_normal((50, 3)), rng.standard_normal((150, 1, 3))
+    law, wrong = (np.zeros(3), np.eye(3)), 2 * np.eye(3)
+    found = statistics.energy(samples, *law, wrong, partners=Partners(samples, others))
+    pooled = statistics.energy(np.concatenate([samples, others[:, 0]]), *law, wrong)
+    alone = statistics.energy(samples, *law, wrong)
+    assert found.value == pytest.approx(pooled.value, rel=0.05)
+    assert found.value < 0.7 * alone.value
 
 
 def test_energy_does_not_depend_on_the_basis():
@@ -188,7 +219,7 @@ def test_dependence_of_samples_size_and_power(heads):
     rng, F = np.random.default_rng(9), _root()
     findings, missed = [], 0
     for run in range(40):
-        functions = rng.standard_normal((50 * heads**2, heads, 4)) @ F.T
+        functions = rng.standard_normal((192 * heads**2, heads, 4)) @ F.T
         right, off = (
             statistics.dependence_of_samples(of, F @ F.T, heads)
             for of in (functions, statistics.with_replacement(functions, heads, seed=run))

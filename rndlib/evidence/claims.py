@@ -20,7 +20,7 @@ class Claim:
     The check passes if `statistic`, computed by the function `check` of `rndlib.evidence.statistics`, is at most
     `tolerance`. `unit` is the unit of replication, which the interval counts. `why` derives the tolerance, without any
     number from a run of the notebook. The same check must reject two wrong variants: `control`, which is far off, and
-    `near`, a slip of 20 % or so. `near` is empty where a claim has none yet.
+    `near`, a slip of 20 % or so.
     """
 
     id: str
@@ -34,12 +34,12 @@ class Claim:
     tolerance: float
     why: str
     control: str
-    near: str = ""
+    near: str
 
     @property
     def controls(self) -> str:
-        """Both wrong variants, or the one that there is."""
-        return "; ".join(filter(None, (self.control, self.near)))
+        """Both wrong variants."""
+        return f"{self.control}; {self.near}"
 
 
 @dataclass(frozen=True)

@@ -21,26 +21,18 @@ FILE = "claims.json"
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a run on one claim: its value, the interval of the value, and the values of the controls.
-
-    `near_value` is None where the claim declares no near control.
-    """
+    """The result of a run on one claim: its value, the interval of the value, and the values of the controls."""
 
     claim: Claim
     value: float
     interval: tuple[float, float] | None
     control_value: float
-    near_value: float | None = None
+    near_value: float
 
     def __post_init__(self):
         for number in (self.value, self.claim.tolerance, *self.control_values, *(self.interval or ())):
             if not isfinite(number):
                 raise ValueError(f"{self.id}: {number!r} is not a finite number")
-        if (self.near_value is not None) != bool(self.claim.near):
-            remedy = (
-                "give the value of that control" if self.claim.near else "declare it in rndlib/evidence/claims.toml"
-            )
-            raise ValueError(f"{self.id}: near = {self.near_value}, declared is {self.claim.near!r}: {remedy}")
 
     @property
     def id(self) -> str:
@@ -57,14 +49,14 @@ class Verdict:
         return self.control_value > self.claim.tolerance
 
     @property
-    def near_rejected(self) -> bool | None:
-        """Whether the near control is above the tolerance; None if there is none."""
-        return None if self.near_value is None else self.near_value > self.claim.tolerance
+    def near_rejected(self) -> bool:
+        """Whether the near control is above the tolerance."""
+        return self.near_value > self.claim.tolerance
 
     @property
-    def control_values(self) -> tuple[float, ...]:
+    def control_values(self) -> tuple[float, float]:
         """The values of the controls, in the order of `Claim.controls`."""
-        return (self.control_value,) if self.near_value is None else (self.control_value, self.near_value)
+        return self.control_value, self.near_value
 
     def row(self) -> dict[str, Any]:
         """The claim and its verdict as one flat object, as in `claims.json`."""
@@ -81,7 +73,7 @@ class Verdict:
 
 def holds(verdict: Verdict) -> bool:
     """Whether the claim passed and its negative controls were rejected."""
-    return verdict.passed and verdict.control_rejected and verdict.near_rejected is not False
+    return verdict.passed and verdict.control_rejected and verdict.near_rejected
 
 
 def read(path: str | Path) -> list[Verdict]:
@@ -127,11 +119,10 @@ class Ledger:
     def __init__(self):
         self.verdicts: list[Verdict] = []
 
-    def record(self, claim_id: str, finding: Finding, control: Finding, near: Finding | None = None) -> Verdict:
+    def record(self, claim_id: str, finding: Finding, control: Finding, near: Finding) -> Verdict:
         """Judge a declared claim by its finding and by those of the same statistic on the claim's negative controls.
 
-        A ValueError refuses undeclared claims, second verdicts, numbers that are not finite or of another check, and a
-        near control that is declared but not given, or given but not declared.
+        A ValueError refuses undeclared claims, second verdicts, and numbers that are not finite or of another check.
         """
         if claim_id not in CLAIMS:
             raise ValueError(
@@ -139,13 +130,13 @@ class Ledger:
             )
         claim = CLAIMS[claim_id]
         for number in (finding, control, near):
-            if number is not None and number.check not in (None, claim.check):
+            if number.check not in (None, claim.check):
                 raise ValueError(
                     f"{claim_id}: judged by {number.check}, but {claim.check} is declared: use {claim.check}"
                 )
         if any(verdict.id == claim_id for verdict in self.verdicts):
             raise ValueError(f"{claim_id} is on record already: give one verdict per claim")
-        verdict = Verdict(claim, finding.value, finding.interval, control.value, near and near.value)
+        verdict = Verdict(claim, finding.value, finding.interval, control.value, near.value)
         self.verdicts.append(verdict)
         return verdict
 
@@ -163,14 +154,7 @@ class Ledger:
 
 
 def _verdict(row: Any) -> Verdict:
-    row = {
-        "check": "",
-        "why": "",
-        "near": "",
-        "near_value": None,
-        "near_rejected": None,
-        **row,
-    }  # which older files lack
+    row = {"check": "", "why": "", **row}  # which older files lack
     claim = Claim(**{field.name: row[field.name] for field in fields(Claim)})
     interval = row["interval"]
     if interval is not None:

@@ -12,7 +12,8 @@ its partner and p' for that of an untrained head, a mean E q(z) is estimated by
     mean over n of q(z) - c q(p), plus mean over m of c q(p'),    c = m / (n + m).
 
 Since p and p' have one law, this is unbiased at any depth and width, whether or not the theorems hold. If z were p, its
-noise would be that of n + m trained networks. Heads of one body are dependent, so intervals count bodies.
+noise would be that of n + m trained networks. Heads of one body are dependent, so intervals count bodies. (Those over
+trained networks take models of one head per body.)
 
 (For one hidden layer the mean of q(p) is known: it is that of the theorem's law. With it in place of the mean over m,
 even less noise would be left. But then a mistake would cancel that networks share with their partners: a target that is
@@ -55,6 +56,12 @@ class Partners:
     own: Float[np.ndarray, "networks *places"]
     others: Float[np.ndarray, "bodies heads *places"]
 
+    @property
+    def share(self) -> float:
+        """c = m / (n + m), for the partners of n networks and those of m untrained heads."""
+        untrained = self.others.shape[0] * self.others.shape[1]
+        return untrained / (len(self.own) + untrained)
+
     def each(self, function: Callable[[np.ndarray], np.ndarray]) -> "Partners":
         """Both parts changed in the same way, such as at some of the points, which are last."""
         return Partners(function(self.own), function(self.others))
@@ -79,7 +86,7 @@ class Untrained:
 
     Parameters
     ----------
-    model: An ensemble, or (Bayesian) RND with one head. It need not be fitted.
+    model: An ensemble, or (Bayesian) RND. It need not be fitted.
     X, X_test: Training points (N, *shape) and test points (T, *shape).
     bodies, heads: Number of further bodies, >= 2, and of heads on each. Their weights come from a seed of their own.
     kernel: Infinite kernels of the network, as a function of two arrays of points like those that `laws` takes. Those
@@ -111,8 +118,8 @@ class Untrained:
                 raise ValueError(f"kernel = None for net = {model.net!r}: give its infinite kernels, or an rndlib.MLP")
             kernel = model.net
         rnd = isinstance(model, Distillation)
-        if rnd and (model.heads > 1 or model.linearised):
-            raise ValueError(f"model = {model!r}: give a model with heads=1 and linearised=False")
+        if rnd and model.linearised:
+            raise ValueError(f"model = {model!r}: give a model with linearised=False")
         bodies, heads = checks.whole("bodies", bodies, 2), checks.whole("heads", heads, 1)
         self._kernel, self._labelled = kernel, not rnd
         self._X, self._tests = reference.points(kernel, X, X_test)
@@ -126,13 +133,19 @@ class Untrained:
         else:
             further.set_params(members=bodies)
             own, others = model.initial(places), further.initial(places, heads)
-        self._starts = own[:, None], others.reshape(bodies, heads, -1)
+        self._starts = own.reshape(-1, model.heads if rnd else 1, len(places)), others.reshape(bodies, heads, -1)
 
-    def trained(self, y: ArrayLike | None = None, solver: Solver | None = None, noise_std: float = 0.0) -> Partners:
+    def trained(
+        self,
+        y: ArrayLike | None = None,
+        solver: Solver | None = None,
+        noise_std: float = 0.0,
+        kernel: Network | None = None,
+    ) -> Partners:
         """The partners after training, at the test points; of RND, those of the errors.
 
-        `y` (N,) are the labels of an ensemble. `solver` is gradient flow to convergence by default. Raises as
-        `laws.ensemble`.
+        `y` (N,) are the labels of an ensemble. `solver` is gradient flow to convergence by default. `kernel` are
+        kernels to train with in place of the network's own, for a control. Raises as `laws.ensemble`.
         """
         solver = GradientFlow() if solver is None else solver
         if not isinstance(solver, GradientFlow | GradientDescent):
@@ -141,11 +154,12 @@ class Untrained:
             raise ValueError("y: give the labels of an ensemble, and none for RND")
         labels = np.zeros(len(self._X)) if y is None else checks.labels("y", y, len(self._X))
         noise_std = checks.non_negative("noise_std", noise_std)
-        A, C = (reference.between(self._kernel, self._X, other).ntk for other in (self._X, self._tests))
+        kernel = self._kernel if kernel is None else kernel
+        A, C = (reference.between(kernel, self._X, other).ntk for other in (self._X, self._tests))
         A = A + noise_std**2 * np.eye(len(labels))
         rate = solver.learning_rate if isinstance(solver, GradientDescent) else None
         G = gain(A, C, solver.time, rate)
         own, others = (
             partners(start, labels, G, noise_std, seed) for start, seed in zip(self._starts, self._seeds, strict=True)
         )
-        return Partners(own[:, 0], others)
+        return Partners(own.reshape(-1, len(self._tests)), others)

@@ -44,12 +44,8 @@ def report(place: Path) -> list[str]:
 
 def _seeds(row: dict[str, Any]) -> list[str]:
     tolerance = CLAIMS[row["id"]].tolerance
-    # A near control may be missing: the claim has none, or the table is older.
-    values, controls, near = (
-        [numbers[key] for numbers in row["first"] if numbers.get(key) is not None]
-        for key in ("value", "control", "near")
-    )
-    runs = zip(values, controls, near or controls, strict=True)
+    values, controls, near = ([numbers[key] for numbers in row["first"]] for key in ("value", "control", "near"))
+    runs = zip(values, controls, near, strict=True)
     verdicts = ("PASS" if value <= tolerance < min(wrong) else "FAIL" for value, *wrong in runs)
     columns = *(map(rounded, numbers) for numbers in (values, controls, near)), verdicts
     return [row["id"], rounded(tolerance), *map(" ".join, columns)]
@@ -70,6 +66,5 @@ def _share(count: int, repeats: int) -> str:
 
 
 def _calibration(row: dict[str, Any]) -> list[str]:
-    counts = row["failed"], row["missed"], row.get("near_missed")
-    shares = ("" if count is None else _share(count, row["repeats"]) for count in counts)
+    shares = (_share(row[count], row["repeats"]) for count in ("failed", "missed", "near_missed"))
     return [row["id"], str(row["repeats"]), *shares]

@@ -35,7 +35,7 @@ def unsettled(results: Iterable[Result]) -> list[str]:
                 lines.append(f"{claim.id} fails: {verdict.value:g} is above the tolerance {claim.tolerance:g}")
             if not verdict.control_rejected:
                 lines.append(f"{claim.id} shows nothing: its negative control passes too ({claim.control})")
-            if verdict.near_rejected is False:
+            if not verdict.near_rejected:
                 lines.append(f"{claim.id} is too coarse: its near control passes too ({claim.near})")
         reached = {verdict.id for verdict in result.verdicts}
         declared = [claim.id for claim in CLAIMS.values() if claim.notebook == result.run.notebook]

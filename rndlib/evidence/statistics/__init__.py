@@ -16,12 +16,11 @@ from rndlib.evidence.statistics.dependence import with_replacement as with_repla
 from rndlib.evidence.statistics.energy import energy as energy
 from rndlib.evidence.statistics.energy import energy_test as energy_test
 from rndlib.evidence.statistics.energy import gaussian_energy as gaussian_energy
-from rndlib.evidence.statistics.floor import above_floor as above_floor
 from rndlib.evidence.statistics.floor import agreement as agreement
 from rndlib.evidence.statistics.floor import calibration as calibration
 from rndlib.evidence.statistics.floor import floor as floor
 from rndlib.evidence.statistics.floor import floor_draws as floor_draws
-from rndlib.evidence.statistics.floor import mean_squared_difference as mean_squared_difference
+from rndlib.evidence.statistics.floor import sharp_variance as sharp_variance
 from rndlib.evidence.statistics.gaussian import excess_kurtosis as excess_kurtosis
 from rndlib.evidence.statistics.gaussian import joint_law as joint_law
 from rndlib.evidence.statistics.gaussian import whitened as whitened

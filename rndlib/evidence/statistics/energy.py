@@ -9,29 +9,42 @@ It is measured in coordinates in which w is N(0, I_p). E|z - w| over w then has 
 with the law without drawing from it: D^2 is the mean over pairs of networks of
 
     k(z, z') = h(z) + h(z') - |z - z'| - h(0) sqrt 2,   h(z) = E|z - w|.
+
+k is a positive definite kernel of mean zero under N(0, I_p): there are features phi with k(z, z') = phi(z)^T phi(z').
+So D = |E phi(z)| is the length of a mean over networks, as the other distances are, and partners lower its noise.
 """
 
 from math import exp, lgamma, pi, sqrt
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy import linalg, spatial, special, stats
 
 from rndlib import checks
 from rndlib.evidence.claims import Finding, check
+from rndlib.evidence.partners import Partners
 from rndlib.evidence.statistics.gaussian import whitened
-from rndlib.evidence.statistics.intervals import error_over_pairs, normal_quantile, root_finding
+from rndlib.evidence.statistics.intervals import checked, root_finding, squared_length_by_products
+
+Group = tuple[Float[np.ndarray, "_ _ points"], Float[np.ndarray, " _"]]  # places of each unit, and their weights
 
 
 @check
-def energy(samples: ArrayLike, mean: ArrayLike, cov: ArrayLike, wrong: ArrayLike, confidence: float = 0.95) -> Finding:
+def energy(
+    samples: ArrayLike,
+    mean: ArrayLike,
+    cov: ArrayLike,
+    wrong: ArrayLike,
+    confidence: float = 0.95,
+    partners: Partners | None = None,
+) -> Finding:
     """Energy distance of the networks' joint law from N(mean, cov), as a multiple of that of N(mean, wrong).
 
     `samples` (networks, points) are the outputs of four or more independently seeded networks; `wrong` may be
     semidefinite. Since D is a metric, a value of at most 1/2 means that the networks are closer to the law than to the
-    wrong one. The interval, judged by its upper end, is that of a mean over pairs of networks, degenerate part
-    included.
+    wrong one. The interval, judged by its upper end, is that of the length of a mean. `partners` lower its noise.
     """
     white = whitened(samples, mean, cov)
     networks, points = white.shape
@@ -41,16 +54,41 @@ def energy(samples: ArrayLike, mean: ArrayLike, cov: ArrayLike, wrong: ArrayLike
     unit = gaussian_energy(cov, wrong)
     if unit <= 0:
         raise ValueError("wrong is the covariance of the law itself: give another one to tell it from")
+    groups: list[Group] = [(white[:, None], np.ones(1))]
+    if partners is not None:
+        partners = checked(partners, white).each(lambda values: _whitened_places(values, mean, cov))
+        share, heads = partners.share, partners.others.shape[1]
+        groups = [
+            (np.stack([white, partners.own], axis=1), np.array([1, -share])),
+            (partners.others, np.full(heads, share / heads)),
+        ]
+    sizes = [len(places) for places, _ in groups]
+    return root_finding(*squared_length_by_products(_products(groups), sizes, confidence), unit)
+
+
+def _whitened_places(values: np.ndarray, mean: ArrayLike, cov: ArrayLike) -> np.ndarray:
+    """As `whitened`, for any number of axes before that of the points."""
+    return whitened(values.reshape(-1, values.shape[-1]), mean, cov).reshape(values.shape)
+
+
+def _products(groups: list[Group]) -> Float[np.ndarray, "n n"]:
+    """k between units, each a sum of phi over places with weights; the units of a group share these weights."""
+    points = groups[0][0].shape[-1]
+    places = np.concatenate([of_group.reshape(-1, points) for of_group, _ in groups])
+    weights = np.concatenate([np.tile(weights, len(of_group)) for of_group, weights in groups])
+    lengths = np.concatenate([np.full(len(of_group), len(weights)) for of_group, weights in groups])
+    ends = np.cumsum(lengths)
     # h(0) is the mean of a chi distribution, h(z) that of a noncentral one.
     length = sqrt(2) * exp(lgamma((points + 1) / 2) - lgamma(points / 2))
-    to_law = length * special.hyp1f1(-0.5, points / 2, -np.sum(white**2, axis=1) / 2)
-    between = spatial.distance.squareform(spatial.distance.pdist(white))
-    k = to_law[:, None] + to_law - between - sqrt(2) * length
-    np.fill_diagonal(k, 0)
-    square = float(k.sum()) / networks / (networks - 1)
-    k -= square
-    np.fill_diagonal(k, 0)
-    return root_finding(square, normal_quantile(confidence) * error_over_pairs(k), unit)
+    to_law = length * special.hyp1f1(-0.5, points / 2, -np.sum(places**2, axis=1) / 2)
+    total, of_law = (np.add.reduceat(values, ends - lengths) for values in (weights, weights * to_law))
+    between = np.stack(
+        [
+            np.add.reduceat(weights[i] @ spatial.distance.cdist(places[i], places) * weights, ends - lengths)
+            for i in (slice(end - size, end) for end, size in zip(ends, lengths, strict=True))
+        ]
+    )
+    return np.outer(of_law, total) + np.outer(total, of_law) - between - sqrt(2) * length * np.outer(total, total)
 
 
 def gaussian_energy(cov: ArrayLike, other: ArrayLike) -> float:

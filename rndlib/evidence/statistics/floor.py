@@ -4,7 +4,8 @@ Under the laws, K independent heads and M members estimate the variance Sigma(x,
 variables with K and M - 1 degrees of freedom. The floor is the mean square of their difference,
 2 Sigma^2 / K + 2 Sigma^2 / (M - 1), or 4 Sigma^2 / K if M = K + 1. Over x the difference is one smooth random
 field, so its mean square scatters widely around the floor even over thousands of test points. `floor_draws` simulates
-that scatter (claims N1 and N2). RND errors and ensemble variances are in the same units throughout.
+that scatter. The claims N1 to N3 are about what is left when partners take most of the noise away (`sharp_variance`).
+RND errors and ensemble variances are in the same units throughout.
 """
 
 from math import atanh, exp, log, tanh
@@ -16,19 +17,10 @@ from scipy import linalg
 
 from rndlib import checks
 from rndlib.evidence.claims import Finding, check
-from rndlib.evidence.statistics.intervals import t_interval
+from rndlib.evidence.partners import Partners
+from rndlib.evidence.statistics.intervals import deviations, grouped, t_interval
 
 _LEFT_OUT = 1e-3  # share of the variance in the directions that the simulation drops
-
-
-def mean_squared_difference(rnd: ArrayLike, ensemble: ArrayLike) -> float:
-    """Mean square over points of RND error `(rnd seeds, points)` minus ensemble variance `(ensemble seeds, points)`.
-
-    The mean is over all pairs of seeds: these scatter less than one pair per seed.
-    """
-    rnd = checks.array("rnd", rnd, None, None)
-    ensemble = checks.array("ensemble", ensemble, None, rnd.shape[1])
-    return float(np.mean((rnd[:, None] - ensemble[None]) ** 2))
 
 
 def floor(variance: ArrayLike, heads: int, members: int) -> float:
@@ -42,49 +34,40 @@ def floor(variance: ArrayLike, heads: int, members: int) -> float:
 
 
 def floor_draws(
-    cov: ArrayLike,
-    heads: int,
-    members: int,
-    rnd_seeds: int = 1,
-    ensemble_seeds: int = 1,
-    draws: int = 1000,
-    seed: int = 0,
+    cov: ArrayLike, heads: int, members: int, draws: int = 1000, seed: int = 0
 ) -> Float[np.ndarray, " draws"]:
-    """Draws of `mean_squared_difference` under the laws, as multiples of `floor`.
+    """Draws, under the laws, of the mean square over points of RND error minus ensemble variance, in floors.
 
-    `cov` (points, points) is the law's covariance, whose scale does not matter; `rnd_seeds` and `ensemble_seeds` are
-    the numbers of models that are paired. With cov = F F^T and W a Wishart matrix in the few coordinates of F, an
-    estimate at x is f_x^T W f_x / dof, so no function is ever drawn. Relative to their mean, the draws hardly depend on
-    the number of points: a random thousand is enough.
+    `cov` (points, points) is the law's covariance, whose scale does not matter. With cov = F F^T and W a Wishart matrix
+    in the few coordinates of F, an estimate at x is f_x^T W f_x / dof, so no function is ever drawn. Relative to their
+    mean, the draws hardly depend on the number of points: a random thousand is enough.
     """
     factor = _factor(checks.array("cov", cov, None, None))
     rng = np.random.default_rng(seed)
-    groups = [
-        (checks.whole("rnd_seeds", rnd_seeds, 1), checks.whole("heads", heads, 1)),
-        (checks.whole("ensemble_seeds", ensemble_seeds, 1), checks.whole("members", members, 2) - 1),
-    ]
+    dofs = checks.whole("heads", heads, 1), checks.whole("members", members, 2) - 1
 
-    def estimates(models: int, dof: int) -> np.ndarray:
-        lower = np.stack([_wishart_factor(rng, factor.shape[1], dof) for _ in range(models)])
-        return np.sum((factor @ lower) ** 2, axis=2) / dof
+    def difference() -> np.ndarray:
+        rnd, ensemble = (
+            np.sum((factor @ _wishart_factor(rng, factor.shape[1], dof)) ** 2, axis=1) / dof for dof in dofs
+        )
+        return rnd - ensemble
 
     expected = floor(np.sum(factor**2, axis=1), heads, members)
-    repeats = range(checks.whole("draws", draws, 1))
-    return np.array([mean_squared_difference(*(estimates(*group) for group in groups)) for _ in repeats]) / expected
+    return np.array([np.mean(difference() ** 2) for _ in range(checks.whole("draws", draws, 1))]) / expected
 
 
-@check
-def above_floor(difference: float, floor: float, draws: ArrayLike, confidence: float = 0.95) -> Finding:
-    """Expected mean squared difference as a multiple of the floor, judged by its upper end.
+def sharp_variance(samples: ArrayLike, partners: Partners, mean_zero: bool = False) -> Float[np.ndarray, " points"]:
+    """Variance at every point of the functions `samples` (networks, points), with the noise that partners leave.
 
-    The arguments are from `mean_squared_difference`, `floor` and `floor_draws`, for the same numbers of seeds. The
-    interval assumes that a finite width scales the difference and leaves its relative scatter, that of the draws,
-    unchanged.
+    Without partners it would be the mean square, divided by one less than the number of networks unless their mean is
+    known to be zero, as that of errors. The estimate is unbiased, but need not be positive.
     """
-    confidence = checks.fraction("confidence", confidence)
-    ratio = checks.non_negative("difference", difference) / checks.positive("floor", floor)
-    top, bottom = np.quantile(checks.array("draws", draws, None), [confidence, 1 - confidence])
-    return Finding.upper(ratio / float(top), ratio / float(bottom))
+    samples = checks.array("samples", samples, None, None)
+
+    def squares(values: np.ndarray) -> np.ndarray:
+        return (values if mean_zero else deviations(values)) ** 2
+
+    return np.sum([group.mean(axis=0) for group in grouped(squares, samples, partners)], axis=0)
 
 
 def calibration(ensemble: ArrayLike, rnd: ArrayLike) -> tuple[float, float]:

@@ -82,10 +82,30 @@ def squared_length(groups: Sequence[Float[np.ndarray, "_ places"]], confidence: 
     R = np.concatenate([(phi - phi.mean(axis=0)) / sqrt(len(phi) * (len(phi) - 1)) for phi in groups])
     # With fewer networks than places, the Gram matrix over networks is smaller, and has the same traces.
     gram = R @ R.T if len(R) < R.shape[1] else R.T @ R
+    return _length(float(mu @ mu), gram, R @ mu, confidence)
+
+
+def squared_length_by_products(
+    products: Float[np.ndarray, "n n"], sizes: Sequence[int], confidence: float
+) -> tuple[float, float]:
+    """As `squared_length`, from the scalar products of all phi in place of the phi; `sizes` are those of the groups."""
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    mean = np.where(group[:, None] == group, 1 / np.asarray(sizes)[group], 0)
+    scale = np.sqrt(np.asarray(sizes) * (np.asarray(sizes) - 1.0))[group]
+    to_mu = products @ mean.diagonal()
+    rows = products - mean @ products
+    gram = (rows - rows @ mean) / np.outer(scale, scale)
+    return _length(float(mean.diagonal() @ to_mu), gram, (to_mu - mean @ to_mu) / scale, confidence)
+
+
+def _length(
+    square: float, gram: Float[np.ndarray, "n n"], along: Float[np.ndarray, " m"], confidence: float
+) -> tuple[float, float]:
+    """`squared_length` from |mu|^2 with the noise of mu in it, R^T R or R R^T, and R mu."""
     noise = 2 * float(np.sum(gram**2))
     # mu is noisy too, which adds 4 tr V^2 to its quadratic form; the variance is never below the law's.
-    linear = 4 * float(np.sum((R @ mu) ** 2))
-    return float(mu @ mu - np.trace(gram)), normal_quantile(confidence) * sqrt(max(linear - noise, noise))
+    linear = 4 * float(np.sum(along**2))
+    return square - float(np.trace(gram)), normal_quantile(confidence) * sqrt(max(linear - noise, noise))
 
 
 def grouped(
@@ -98,14 +118,20 @@ def grouped(
     """
     if partners is None:
         return [each(samples)]
+    partners = checked(partners, samples)
+    bodies, heads = partners.others.shape[:2]
+    further = each(partners.others.reshape(-1, *samples.shape[1:]))
+    further = further.reshape(bodies, heads, *further.shape[1:]).mean(axis=1)
+    return [each(samples) - partners.share * each(partners.own), partners.share * further]
+
+
+def checked(partners: Partners, samples: np.ndarray) -> Partners:
+    """The partners of these samples (networks, ...), with a ValueError if they cannot be."""
     own = checks.array("partners.own", partners.own, *samples.shape)
     others = checks.array("partners.others", partners.others, None, None, *samples.shape[1:])
-    bodies, heads = others.shape[:2]
-    if bodies < 2:
-        raise ValueError(f"partners.others has {bodies} body: give at least two")
-    further = each(others.reshape(-1, *samples.shape[1:]))
-    share = bodies * heads / (bodies * heads + len(samples))
-    return [each(samples) - share * each(own), share * further.reshape(bodies, heads, *further.shape[1:]).mean(axis=1)]
+    if len(others) < 2:
+        raise ValueError(f"partners.others has {len(others)} body: give at least two")
+    return Partners(own, others)
 
 
 def error_over_pairs(terms: Float[np.ndarray, "n n"]) -> float:
