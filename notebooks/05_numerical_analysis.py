@@ -19,9 +19,9 @@
 # > heads leave, $4\Sigma(x, x)^2/K$, for the standard and the Bayesian pair (Figs. 1 and 2).\
 # > **Picture.** With 16 heads per body both curves fall to the Monte-Carlo floor. With 512 heads on one body the
 # > Bayesian pair stays above it.\
-# > **Verdict.** With most of the noise taken away, the difference at the largest width is N1 XX floors (standard pair)
-# > and N2 XX floors (Bayesian pair), with 2 allowed. Mixed pairs stay at XX and XX floors, and variances that are a
-# > fifth too small at XX and XX.
+# > **Verdict.** With most of the noise taken away, the difference at the largest width is at most N1 0.41 of the floor
+# > (standard pair) and N2 0.28 of the floor (Bayesian pair), with 2 allowed. Mixed pairs stay at 1800 and 83 floors,
+# > and variances that are a fifth too small show as 7 floors.
 #
 # The paper closes with one experiment (Section 5 and Appendix C). Networks of growing width $n$ are trained on $N = 10$
 # points. At $5000$ test points two numbers are compared:
@@ -51,7 +51,7 @@ heads: int = 512  # heads of RND, K; ensembles have K + 1 members
 paper_heads: int = 512  # K of the paper's experiment, whose Monte-Carlo noise is the unit of N1 and N2
 few: int = 16  # heads per body where they are spread over several bodies
 untrained: int = 64  # further bodies of 32 heads for each variance, for the partners of its networks
-seeds: list[int] = [0, 1, 2, 3]  # one independent experiment each
+seeds: list[int] = [0, 1, 2]  # one independent experiment each
 side_seeds: int = 3  # how many of the seeds also run one body with all the heads
 data_seed: int = 2  # seed of the training and test points
 n_train: int = 10  # training points, N
