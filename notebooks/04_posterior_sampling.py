@@ -63,6 +63,7 @@ untrained: int = 256  # further bodies of 32 heads, for their partners
 controls: int = 400  # as networks, of the control
 heads: int = 2  # heads of each body, K, in S2
 bodies: int = 1536  # such bodies
+wide: int = 2048  # width of the one body with many heads
 many_heads: int = 64  # heads of the one fit that draws functions
 permutations: int = 999  # in the two-sample test
 corners: int = 3  # training points that the walk in the figures passes
@@ -127,7 +128,7 @@ mean = BayesianRND(replace(net, width=mean_widths[-1]), heads=1, seed=seed, solv
 # returns mean plus error for as many heads as you ask for:
 
 # %%
-bayesian = BayesianRND(net, heads=many_heads, seed=seed, solver=flow, mean=mean).fit(X)
+bayesian = BayesianRND(replace(net, width=wide), heads=many_heads, seed=seed, solver=flow, mean=mean).fit(X)
 
 # %% tags=["figure"]
 stops = [stop for pair in zip(X[:corners], points, strict=False) for stop in pair][: 2 * corners - 1]

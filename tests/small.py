@@ -59,7 +59,8 @@ if mode == "fill":
 numbers = random.Random(f"{{width}} {{rate}} {{seed}}")
 claim = dict(id="Z1", statement="width is at most 100", notebook="01_judge", source="here", statistic="width over 100",
              unit="none", kind="rate", value=width / 100 + 1e-6 * numbers.random(), interval=None, tolerance=1.0,
-             passed=width < 100, control="1000", control_value=10.0, control_rejected=True)
+             passed=width < 100, control="1000", control_value=10.0, control_rejected=True,
+             near="120", near_value=1.2, near_rejected=True)
 (folder / "claims.json").write_text(json.dumps({{"claims": [claim]}}))
 (folder / "fig1.png").write_bytes(numbers.randbytes(20_000))
 print("found", numbers.random())

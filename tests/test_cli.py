@@ -28,7 +28,7 @@ from pathlib import Path
 folder = Path(os.environ["RNDLIB_OUTPUT"])
 claim = dict(id="Z1", statement="width is at most 100", notebook="01_judge", source="here", statistic="width over 100",
              unit="none", kind="rate", value=width / 100, interval=None, tolerance=1.0, passed=width <= 100,
-             control="1000", control_value=10.0, control_rejected=True)
+             control="1000", control_value=10.0, control_rejected=True, near="120", near_value=1.2, near_rejected=True)
 (folder / "claims.json").write_text(json.dumps({"claims": [claim]}))
 (folder / "fig1.png").write_bytes(b"a figure")
 print("ran", width, rate, widths, sys.executable, folder.is_absolute())
