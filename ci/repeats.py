@@ -29,6 +29,7 @@ from rndlib.running import notebooks, provenance, runs
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = 5  # repeats of which the table keeps the numbers
+PER_PROCESS = 25  # repeats that one process does; programs that JAX compiled stay in its memory
 
 Verdicts = list[dict[str, Any]]
 
@@ -123,7 +124,7 @@ def main(study: Study, names: Sequence[str]) -> None:
     os.environ.update(cores.threads(1))  # A repeat is small: one process per core beats several threads per repeat.
     context = multiprocessing.get_context("spawn")
     with (
-        ProcessPoolExecutor(len(cores.usable()), context, end_with_the_study) as pool,
+        ProcessPoolExecutor(len(cores.usable()), context, end_with_the_study, max_tasks_per_child=PER_PROCESS) as pool,
         study.record.open("a", encoding="utf-8") as record,
         tqdm(total=len(pending), unit="repeat", disable=None) as progress,  # silent where there is no terminal
     ):
