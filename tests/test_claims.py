@@ -40,7 +40,7 @@ def test_claims_are_declared_in_full():
     assert rows == {
         **dict.fromkeys(["P1", "P1-gauss", "P2", "P2-slope", "P3", "P4", "P5"], "00_preliminaries"),
         **dict.fromkeys(["E1", "E2", "E3", "E4", "E-limit"], "01_ensemble_equivalence"),
-        **dict.fromkeys(["M1", "M2", "M2-pair", "M3"], "02_multihead_chi_squared"),
+        **dict.fromkeys(["M1", "M2", "M2-pair", "M3", "M-limit"], "02_multihead_chi_squared"),
         **dict.fromkeys(["B1", "B2", "B3", "B3-time", "B4", "B5", "B-limit"], "03_bayesian_target"),
         **dict.fromkeys(["S1", "S1-energy", "S2", "S2-draws", "S-limit"], "04_posterior_sampling"),
         **dict.fromkeys(["N1", "N1-slope", "N2", "N2-slope", "N3"], "05_numerical_analysis"),

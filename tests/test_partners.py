@@ -247,6 +247,49 @@ def test_relative_variance_is_that_of_numpy():
     np.testing.assert_allclose(numbers.mean(), np.mean(samples.var(axis=0, ddof=1) / [1, 2, 3]) - 1)
 
 
+def mean_squares(rng, bodies, correlation):
+    """1/2 eps-bar^2 of bodies of eight heads at one point, and at another, whose squares have a correlation r."""
+    common = rng.standard_normal((bodies, 1, 2))
+    own = rng.standard_normal((bodies, 8, 2))
+    errors = sqrt(correlation) * common + sqrt(1 - correlation) * own
+    return np.mean(errors**2, axis=1) / 2, correlation**2
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.2])
+def test_the_excess_spread_is_that_of_heads_whose_squares_are_correlated(correlation):
+    q, r = mean_squares(np.random.default_rng(7), 20000, correlation)
+    (numbers,) = statistics.excess_spread(3 * q, [1.5, 1.5], 8)  # a variance of 1 per head is Sigma = 1/2
+    assert abs(numbers.mean() - 7 * r) < 4 * numbers.std() / sqrt(len(numbers))
+    (numbers,) = statistics.excess_spread(1.1 * q, [0.5, 0.5], 8)
+    assert numbers.mean() > 7 * r + 0.15
+
+
+def test_partners_of_mean_squares_leave_no_bias_and_cover():
+    rng, runs, bodies = np.random.default_rng(8), 200, 60
+    found, errors, plain = [], [], []
+    for _ in range(runs):
+        own, others = rng.standard_normal((8 * bodies, 2)), rng.standard_normal((240, 8, 2))
+        scales = np.repeat(1 + 0.3 * rng.standard_normal(bodies), 8)[:, None]
+        partners = Partners(own, others).half_mean_squares(8)
+        q = np.mean((scales * own).reshape(bodies, 8, 2) ** 2, axis=1) / 2
+        groups = statistics.excess_spread(q, [0.5, 0.5], 8, partners)
+        found.append(sum(group.mean() for group in groups))
+        errors.append(sqrt(sum(group.var(ddof=1) / len(group) for group in groups)))
+        plain.append(statistics.excess_spread(q, [0.5, 0.5], 8)[0].mean())
+    # E (s^2 c - 1)^2 4 - 1, with E s^2 = 1.09, E s^4 = 1 + 6 0.09 + 3 0.09^2 and E c^2 = 1 + 2/8.
+    truth = 4 * (1.25 * (1 + 6 * 0.09 + 3 * 0.09**2) - 2 * 1.09 + 1) - 1
+    found, errors = np.array(found), np.array(errors)
+    assert abs(found.mean() - truth) < 4 * found.std() / sqrt(runs)
+    assert np.sum(abs(found - truth) > 1.96 * errors) <= most(runs, 0.1)  # 60 bodies with a heavy tail
+    assert found.std() < np.std(plain)
+
+
+@pytest.mark.parametrize(("heads", "others"), [(3, 3), (4, 3), (0, 3)])
+def test_heads_that_are_not_those_of_a_body_are_refused(heads, others):
+    with pytest.raises(ValueError, match=f"heads = {heads}"):
+        Partners(np.ones((8, 2)), np.ones((5, others, 2))).half_mean_squares(heads)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -254,6 +297,8 @@ def test_relative_variance_is_that_of_numpy():
         (lambda: statistics.limit([8, 16], [[np.ones(3)]]), "with errors at 1"),
         (lambda: statistics.limit([8, 16], [[np.ones(3)], [np.ones(1)]]), "a group of one network"),
         (lambda: statistics.relative_variance(np.ones((4, 2)), [1.0, 0.0]), "variance has 0"),
+        (lambda: statistics.excess_spread(np.ones((4, 2)), [1.0, 0.0], 2), "variance has 0"),
+        (lambda: statistics.excess_spread(np.ones((4, 2)), [1.0, 1.0], 0), "dof = 0"),
     ],
 )
 def test_limit_bad_input(call, message):

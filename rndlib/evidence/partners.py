@@ -66,6 +66,24 @@ class Partners:
         """Both parts changed in the same way, such as at some of the points, which are last."""
         return Partners(function(self.own), function(self.others))
 
+    def half_mean_squares(self, heads: int) -> "Partners":
+        """The partners of 1/2 eps-bar^2 of bodies with so many heads each, as `RND.variances` gives it of bodies.
+
+        >>> import numpy as np
+        >>> from rndlib.evidence.partners import Partners
+        >>> partners = Partners(np.ones((4, 3)), np.ones((8, 2, 3))).half_mean_squares(heads=2)
+        >>> partners.own.shape, partners.others.shape, float(partners.own[0, 0])
+        ((2, 3), (8, 1, 3), 0.5)
+        """
+        heads = checks.whole("heads", heads, 1)
+        if len(self.own) % heads or self.others.shape[1] != heads:
+            raise ValueError(
+                f"heads = {heads} for partners of {len(self.own)} trained heads and untrained bodies of "
+                f"{self.others.shape[1]}: give the heads of one body, to Untrained as well"
+            )
+        own = self.own.reshape(-1, heads, *self.own.shape[1:])
+        return Partners((own**2).mean(axis=1) / 2, (self.others**2).mean(axis=1, keepdims=True) / 2)
+
     @classmethod
     def joined(cls, parts: Sequence["Partners"]) -> "Partners":
         """The same networks at the points of several partners, one after the other."""

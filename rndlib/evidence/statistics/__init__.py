@@ -29,6 +29,7 @@ from rndlib.evidence.statistics.intervals import over_seeds as over_seeds
 from rndlib.evidence.statistics.intervals import spread as spread
 from rndlib.evidence.statistics.intervals import t_interval as t_interval
 from rndlib.evidence.statistics.limit import Limit as Limit
+from rndlib.evidence.statistics.limit import excess_spread as excess_spread
 from rndlib.evidence.statistics.limit import limit as limit
 from rndlib.evidence.statistics.limit import relative_variance as relative_variance
 from rndlib.evidence.statistics.mean_square import covariance_pairs as covariance_pairs

@@ -1,4 +1,4 @@
-"""Errors at several widths, extrapolated to infinite width (claims E-limit, B-limit and S-limit).
+"""Errors at several widths, extrapolated to infinite width (claims E-limit, M-limit, B-limit and S-limit).
 
 A finite network of width n departs from its law by terms of order 1/n and higher. A line in 1/n through the errors at
 several widths meets 1/n = 0 at an error that should be zero, though at no width is it zero.
@@ -54,14 +54,34 @@ def relative_variance(
     return grouped(errors, samples, partners)
 
 
+def excess_spread(
+    values: ArrayLike, variance: ArrayLike, dof: int, partners: Partners | None = None
+) -> list[Float[np.ndarray, " _"]]:
+    """Excess of the mean squared deviation of q from Sigma over the law's 2 Sigma^2 / dof, averaged over test points.
+
+    `values` (bodies, points) are the q of independent bodies or ensembles; `variance` (points,) is Sigma(x, x), the
+    law's variance of one ensemble member; dof is heads per body, or members minus one. Under Theorem 3.4 it is zero.
+    If the squared errors of heads on one body have the correlation r, it is (dof - 1) r. Returns groups of independent
+    bodies, as `relative_variance` does; `partners` are those of the values (`Partners.half_mean_squares`).
+    """
+    values = checks.array("values", values, None, None)
+    variance = positive_variance(variance, values.shape[1])
+    dof = checks.whole("dof", dof, 1)
+
+    def excess(values: np.ndarray) -> np.ndarray:
+        return np.mean((values / variance - 1) ** 2, axis=1) * dof / 2 - 1
+
+    return grouped(excess, values, partners)
+
+
 @check
 def limit(widths: ArrayLike, errors: Sequence[Groups], confidence: float = 0.95) -> Limit:
     """The error at infinite width, by least squares on a line in 1/n, with Student's interval over networks.
 
     At each of the `widths`, the error is the sum of the means of one or more groups of networks, such as those of
-    `relative_variance`; the groups of all widths are independent. All widths have the same weight: weights from the
-    data would prefer those at which the error happens to come out small. The interval has Welch's degrees of freedom,
-    and `confidence` is for each end; those of single widths are two-sided.
+    `relative_variance` or `excess_spread`; the groups of all widths are independent. All widths have the same weight:
+    weights from the data would prefer those at which the error happens to come out small. The interval has Welch's
+    degrees of freedom, and `confidence` is for each end; those of single widths are two-sided.
     """
     widths = checks.array("widths", widths, None)
     if len(np.unique(widths)) < 2 or len(errors) != len(widths) or widths.min() <= 0:
