@@ -18,7 +18,7 @@ SIDE_BY_SIDE = --no-print-directory --keep-going --jobs
 # import the same ones, and the set-up has compiled none.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: reproduce store calibrate seeds bench site test lint units tools notebooks newest environment environments
+.PHONY: reproduce store calibrate seeds settings bench site test lint units tools notebooks newest environment environments
 
 # Every notebook runs, whatever the one before it said; the exit code is 0 only if all ran and every claim holds.
 reproduce: environment
@@ -42,6 +42,12 @@ calibrate: environment
 
 seeds: environment
 	$(BIN)/python ci/repeats.py other_seeds
+
+# Every notebook with other data, activations, depths and scales of the weights, at the small size: 20 minutes on two
+# cores. The batch fails if a verdict does; docs/settings.md has the reasons.
+settings: environments
+	-$(BIN)/rndlib batch ci/other_settings.yaml
+	$(BIN)/python ci/other_settings.py
 
 # What things cost beside other ways to them: half an hour on an idle machine, under three minutes with QUICK=1.
 # SECTIONS=kernels measures that part alone, WIDTHS=512,65536 networks of other widths.

@@ -17,6 +17,8 @@ import nbformat
 import site_notebooks
 import site_pages
 
+from rndlib.evidence import studies
+
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 
@@ -37,6 +39,7 @@ def stage(source: Path) -> None:
     generated = {
         "claims": f"{site_pages.summary(verdicts)}\n\n{site_pages.claims(verdicts)}\n",
         "notebooks": site_pages.contents(list(figures)),
+        "settings": studies.other_settings(studies.read(NOTEBOOKS, studies.OTHER_SETTINGS)),
     }
     for name, text in generated.items():
         (source / "_generated" / f"{name}.md").write_text(text, encoding="utf-8")

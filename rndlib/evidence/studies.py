@@ -1,8 +1,9 @@
-"""How the verdicts depend on the seeds: the tables stored beside the notebooks, as parts of a report.
+"""How the verdicts depend on seeds and settings: the tables stored beside the notebooks, as parts of a report.
 
-`ci/repeats.py` writes them. `calibration.json` counts, over hundreds of seeds at a small size, how often a true claim
-failed and how often each of its negative controls passed; `other_seeds.json` has the verdicts of other seeds at the
-stored size.
+`ci/repeats.py` writes two of them. `calibration.json` counts, over hundreds of seeds at a small size, how often a true
+claim failed and how often each of its negative controls passed; `other_seeds.json` has the verdicts of other seeds at
+the stored size. `ci/other_settings.py` writes `other_settings.json`, the verdicts with other data, activations, depths
+and scales of the weights, at the small size.
 """
 
 import json
@@ -15,6 +16,7 @@ from rndlib.evidence.tables import aligned
 
 CALIBRATION = "calibration.json"
 OTHER_SEEDS = "other_seeds.json"
+OTHER_SETTINGS = "other_settings.json"
 
 
 def read(place: Path, name: str) -> list[dict[str, Any]]:
@@ -24,13 +26,15 @@ def read(place: Path, name: str) -> list[dict[str, Any]]:
 
 
 def report(place: Path) -> list[str]:
-    """Both tables as parts of a Markdown report, without those that have not been made."""
+    """The tables as parts of a Markdown report, without those that have not been made."""
     parts = []
     if rows := read(place, OTHER_SEEDS):
         seeds = len(rows[0]["first"])
         parts += ["# Other seeds", f"The same verdicts with {seeds} other sets of seeds, at the stored size."]
         head = ["id", "tolerance", "values", "far control", "near control", "verdicts"]
         parts.append(aligned(head, map(_seeds, rows)))
+    if rows := read(place, OTHER_SETTINGS):
+        parts += ["# Other settings", other_settings(rows)]
     if rows := read(place, CALIBRATION):
         parts += [
             "# Size and power",
@@ -49,6 +53,40 @@ def _seeds(row: dict[str, Any]) -> list[str]:
     verdicts = ("PASS" if value <= tolerance < min(wrong) else "FAIL" for value, *wrong in runs)
     columns = *(map(rounded, numbers) for numbers in (values, controls, near)), verdicts
     return [row["id"], rounded(tolerance), *map(" ".join, columns)]
+
+
+def other_settings(rows: list[dict[str, Any]]) -> str:
+    """The values with other settings, at the small size, and which of them do not hold."""
+    settings = list(rows[0]["settings"])
+    body = [
+        [row["id"], rounded(CLAIMS[row["id"]].tolerance), *(_setting(row["id"], row["settings"][s]) for s in settings)]
+        for row in rows
+    ]
+    return aligned(["id", "tolerance", *settings], body)
+
+
+def misses(rows: list[dict[str, Any]]) -> set[tuple[str, str]]:
+    """The claims that do not hold at a setting: those that fail or have no verdict, or one of whose controls passes."""
+    found = ((row["id"], setting, numbers) for row in rows for setting, numbers in row["settings"].items())
+    return {(claim, setting) for claim, setting, numbers in found if _wrong(claim, numbers)}
+
+
+def _wrong(claim: str, numbers: dict[str, float] | None) -> str:
+    tolerance = CLAIMS[claim].tolerance
+    if numbers is None:
+        return "no verdict"
+    if not numbers["value"] <= tolerance:
+        return "FAIL"
+    return ", ".join(
+        f"{kind} passes" for kind, key in (("far", "control"), ("near", "near")) if numbers[key] <= tolerance
+    )
+
+
+def _setting(claim: str, numbers: dict[str, float] | None) -> str:
+    wrong = _wrong(claim, numbers)
+    if numbers is None:
+        return wrong
+    return f"{rounded(numbers['value'])}{f' ({wrong})' if wrong else ''}"
 
 
 def _over_the_ledger(rows: list[dict[str, Any]]) -> str:
