@@ -6,7 +6,7 @@ JOBS ?= 2
 BIN = .venv/bin
 NOTEBOOKS = $(sort $(basename $(notdir $(wildcard notebooks/*.ipynb))))
 # The longest first. 00 takes the most memory, so it runs beside small ones.
-LONGEST = $(foreach number,05 06 03 02 00 04,$(filter $(number)_%,$(NOTEBOOKS)))
+LONGEST = $(foreach number,05 06 07 03 02 00 04,$(filter $(number)_%,$(NOTEBOOKS)))
 ORDER = $(LONGEST) $(filter-out $(LONGEST),$(NOTEBOOKS))
 # A notebook keeps a second core busy for part of the time only. Two at a time with one thread each take two thirds of
 # the time of one after the other with two threads each.
