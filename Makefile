@@ -44,7 +44,7 @@ calibrate: environment
 seeds: environment
 	$(BIN)/python ci/repeats.py other_seeds
 
-# Every notebook with other data, activations, depths and scales of the weights, at the small size: 20 minutes on two
+# Every notebook with other data, activations, depths and scales of the weights, at the small size: 23 minutes on two
 # cores. The batch fails if a verdict does; docs/settings.md has the reasons.
 settings: environments
 	-$(BIN)/rndlib batch ci/other_settings.yaml
