@@ -7,8 +7,8 @@ BIN = .venv/bin
 NOTEBOOKS = $(sort $(basename $(notdir $(wildcard notebooks/*.ipynb))))
 # In the order that keeps two cores busy to the end: 05 and 02 on one of them. 00 takes the most memory, and runs beside
 # 05.
-LONGEST = $(foreach number,05 06 03 00 01 02 04,$(filter $(number)_%,$(NOTEBOOKS)))
-ORDER = $(LONGEST) $(filter-out $(LONGEST),$(NOTEBOOKS))
+BALANCED = $(foreach number,05 06 03 00 01 02 04,$(filter $(number)_%,$(NOTEBOOKS)))
+ORDER = $(BALANCED) $(filter-out $(BALANCED),$(NOTEBOOKS))
 # A notebook keeps a second core busy for part of the time only. Two at a time with one thread each take two thirds of
 # the time of one after the other with two threads each.
 SHARE = env $(shell $(BIN)/python -c "from rndlib import cores; n = max(1, len(cores.usable()) // $(JOBS)); \
@@ -59,7 +59,7 @@ bench: environment
 site: environment
 	$(BIN)/python ci/site_build.py
 
-# Parts of the test, and the notebooks, run side by side, the longest first, and one more than JOBS: `tools` waits a
+# Parts of the test run side by side, the longest first, and one more than JOBS: `tools` waits a
 # quarter of its time, for clusters and for processes that it kills. What one prints is shown when it has ended, where
 # make can do that.
 SYNC = $(if $(filter output-sync,$(.FEATURES)),--output-sync)

@@ -16,7 +16,8 @@ from rndlib.evidence import studies
 from rndlib.evidence.claims import CLAIMS
 
 ROOT = Path(__file__).resolve().parent.parent
-SETTING = re.compile(r"(data_seed|activation|depth|sigma_w)=\S+")
+VARIED = ("data_seed", "activation", "depth", "sigma_w")
+SETTING = re.compile(rf"({'|'.join(VARIED)})=\S+")
 RECORD = ROOT / "batches" / "other_settings" / "batch.json"
 
 

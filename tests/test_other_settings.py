@@ -11,10 +11,7 @@ from rndlib.running import notebooks
 pytestmark = pytest.mark.tools
 
 ROOT = other_settings.ROOT
-VARIED = ("data_seed", "activation", "depth", "sigma_w")
 ROWS = studies.read(ROOT / "notebooks", studies.OTHER_SETTINGS)
-
-
 NOTEBOOK = "01_ensemble_equivalence"
 
 
@@ -52,7 +49,7 @@ def test_every_claim_of_the_grid_was_tried_at_every_setting():
     grid = yaml.load((ROOT / "ci" / "other_settings.yaml").read_text(encoding="utf-8"), yaml.BaseLoader)
     names = [notebooks.find(run["notebook"]).name for run in grid["runs"]]
     settings = [setting for run in grid["runs"] for setting in run.get("list", [run.get("set", {})])]
-    asked = {f"{name}={value}" for each in settings for name, value in each.items() if name in VARIED}
+    asked = {f"{name}={value}" for each in settings for name, value in each.items() if name in other_settings.VARIED}
     assert {row["id"] for row in ROWS} == {claim.id for claim in CLAIMS.values() if claim.notebook in names}
     for row in ROWS:
         assert set(row["settings"]) == asked
