@@ -5,6 +5,7 @@ process, programs that are compiled once serve every seed, and the notebook uses
 """
 
 import contextlib
+import gc
 import io
 import json
 import warnings
@@ -42,4 +43,6 @@ def verdicts(notebook: Notebook, values: Mapping[str, Any], until: Collection[st
 def repeat(name: str, profile: str, number: int, until: Collection[str] = ()) -> list[Verdict]:
     """The verdicts of one repeat of a notebook, up to the first claim of `until` that fails."""
     notebook = notebooks.find(name)
-    return verdicts(notebook, notebook.repeated(notebook.settings(profile, []), number), until)
+    found = verdicts(notebook, notebook.repeated(notebook.settings(profile, []), number), until)
+    gc.collect()  # The functions of the cells refer to their scope, and with it keep all its networks.
+    return found
