@@ -93,7 +93,7 @@ sigma_w: float = 1.5  # scale of the weights
 sigma_b: float = 0.1  # scale of the biases
 rtol: float = 0.02  # relative error allowed to each trained function
 limit_rtol: float = 0.05  # the same, of the bodies of M-limit
-crowded_rtol: float = 0.05  # the same, of crowded bodies
+crowded_rtol: float = 0.1  # the same, of crowded bodies
 
 # %%
 from dataclasses import replace

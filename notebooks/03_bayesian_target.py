@@ -81,7 +81,7 @@ depth: int = 2  # affine layers, the paper's L: 2 is one hidden layer
 sigma_w: float = 1.5  # scale of the weights
 sigma_b: float = 0.1  # scale of the biases
 rtol: float = 0.02  # relative error allowed to each trained function
-crowd_rtol: float = 0.05  # the same where heads share a body
+crowd_rtol: float = 0.1  # the same where heads share a body
 
 # %%
 import warnings

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rndlib.estimators import RND, BayesianEnsemble, BayesianRND, DeepEnsemble
+from rndlib.any_network import AnyNetwork
+from rndlib.estimators import RND, BayesianEnsemble, BayesianRND, DeepEnsemble, base
 from rndlib.evidence import studies
 from rndlib.evidence.claims import CLAIMS
 from rndlib.running import notebooks
@@ -28,12 +29,13 @@ from rndlib.training.weights import Role, draw
 
 pytestmark = pytest.mark.tools
 
-KERNELS, CHI2, ENSEMBLES, TARGET, SAMPLES = (
+KERNELS, CHI2, ENSEMBLES, TARGET, SAMPLES, OWN = (
     "00_preliminaries",
     "02_multihead_chi_squared",
     "01_ensemble_equivalence",
     "03_bayesian_target",
     "04_posterior_sampling",
+    "07_any_network",
 )
 
 
@@ -113,6 +115,10 @@ def two_heads_alike(right, *args):
 
 def larger(right, *args):
     return [(1.2 * w, b) for w, b in right(*args)]
+
+
+def all_larger(right, *args):
+    return [tuple(1.2 * w for w in layer) for layer in right(*args)]
 
 
 # ------------------------------------------------------------------------------------------------------------ training
@@ -289,6 +295,8 @@ MISTAKES = [
     Mistake(
         "the mean keeps its initial function", wrapped(BayesianRND, "_means", initial_function_kept), SAMPLES, "S-limit"
     ),
+    Mistake("a user's weights are drawn 20 % larger", wrapped(AnyNetwork, "draw", all_larger), OWN, "A1"),
+    Mistake("psi of a user's network is drawn 20 % larger", wrapped(base, "draw_directions", all_larger), OWN, "A3"),
     # Last, as programs have to be compiled anew.
     Mistake("another activation in networks than in kernels", steeper, KERNELS, "P4", compiled=True),
     Mistake("sigma_b is not applied", bias_of_scale_one, KERNELS, "P1 P5", compiled=True),
