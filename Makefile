@@ -7,7 +7,7 @@ BIN = .venv/bin
 NOTEBOOKS = $(sort $(basename $(notdir $(wildcard notebooks/*.ipynb))))
 # In the order that keeps two cores busy to the end: 05 and 02 on one of them. 00 takes the most memory, and runs beside
 # 05.
-BALANCED = $(foreach number,05 06 03 00 01 02 04,$(filter $(number)_%,$(NOTEBOOKS)))
+BALANCED = $(foreach number,05 06 07 03 00 01 02 04,$(filter $(number)_%,$(NOTEBOOKS)))
 ORDER = $(BALANCED) $(filter-out $(BALANCED),$(NOTEBOOKS))
 # A notebook keeps a second core busy for part of the time only. Two at a time with one thread each take two thirds of
 # the time of one after the other with two threads each.

@@ -139,6 +139,23 @@ def test_held_out_digits_are_of_other_classes_and_no_test_point_was_trained_on(m
     assert len(offset) == 1  # the digits are those of the images
 
 
+def test_every_screen_is_of_another_game_and_all_share_the_scale_of_the_training_screens():
+    pytest.importorskip("ale_py")
+    train, test = data.games(seed=3, n_train=6, n_test=4)
+    assert len({tuple(row) for row in np.concatenate([train, test])}) == 10
+    np.testing.assert_allclose(train.mean(axis=0), 0, atol=1e-9)
+    assert np.mean(train**2) == pytest.approx(1)
+    again, _ = data.games(seed=3, n_train=6, n_test=1)
+    np.testing.assert_array_equal(again, train)
+    with pytest.raises(ValueError, match=r"n_train \+ n_test = 58: there are 57 games"):
+        data.games(seed=0, n_train=50, n_test=8)
+
+
+def test_a_screen_is_reduced_to_the_means_of_its_parts():
+    blocks = np.arange(64).reshape(8, 8)
+    np.testing.assert_array_equal(data._reduced(np.kron(blocks, np.ones((26, 20))).astype(np.uint8)), blocks.ravel())
+
+
 def test_a_deviation_is_that_of_a_fit_to_odd_and_even_digits(shift):
     _, asked = shift
     assert detectors.odd(np.array([0, 1, 2, 9])).tolist() == [-1, 1, -1, 1]

@@ -1,15 +1,25 @@
-"""Real data that ships with scikit-learn, split and scaled. Nothing is downloaded."""
+"""Real data that ships with scikit-learn and ale-py, split and scaled. Nothing is downloaded."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt8
 
 _CLASSES = 10
-_SIDE = 8  # pixels, of an image of a digit
+_SIDE = 8  # pixels, of an image
 _BRIGHTEST = 16.0  # value of a pixel of a digit
+_GAMES = (
+    "alien amidar assault asterix asteroids atlantis bank_heist battle_zone beam_rider berzerk bowling boxing breakout "
+    "centipede chopper_command crazy_climber defender demon_attack double_dunk enduro fishing_derby freeway frostbite "
+    "gopher gravitar hero ice_hockey jamesbond kangaroo krull kung_fu_master montezuma_revenge ms_pacman "
+    "name_this_game phoenix pitfall pong private_eye qbert riverraid road_runner robotank seaquest skiing solaris "
+    "space_invaders star_gunner surround tennis time_pilot tutankham up_n_down venture video_pinball wizard_of_wor "
+    "yars_revenge zaxxon"
+)
+_FRAME = 60  # of a game, a second after it is switched on
 
 
 @dataclass(frozen=True)
@@ -77,6 +87,45 @@ def digits(seed: int, n_train: int, n_test: int, held_out: int = 3) -> Shift:
         {name: (of - centre) / scale for name, of in outside.items()},
         centre / scale,
     )
+
+
+def games(
+    seed: int, n_train: int, n_test: int
+) -> tuple[Float[np.ndarray, "n_train pixels"], Float[np.ndarray, "n_test pixels"]]:
+    """Screens of Atari games, no game twice, reduced to 8 by 8 grey pixels: for training, and for testing.
+
+    The games are drawn at random from the 57 of the usual benchmark, which ale-py ships. All screens are centred by the
+    mean training screen, and scaled so that the training screens have a mean square of 1.
+    """
+    names = _GAMES.split()
+    if n_train + n_test > len(names):
+        raise ValueError(f"n_train + n_test = {n_train + n_test}: there are {len(names)} games; give a smaller one")
+    chosen = np.random.default_rng(seed).permutation(names)[: n_train + n_test]
+    screens = np.stack([_reduced(_screen(str(name))) for name in chosen])
+    centre = screens[:n_train].mean(axis=0)
+    scale = np.sqrt(np.mean((screens[:n_train] - centre) ** 2))
+    screens = (screens - centre) / scale
+    return screens[:n_train], screens[n_train:]
+
+
+@cache
+def _screen(game: str) -> UInt8[np.ndarray, "height width"]:
+    """What a game shows when nobody plays it."""
+    from ale_py import ALEInterface, LoggerMode, roms
+
+    ALEInterface.setLoggerMode(LoggerMode.Error)
+    console = ALEInterface()
+    console.setInt("random_seed", 0)
+    console.loadROM(str(roms.get_rom_path(game)))
+    for _ in range(_FRAME):
+        console.act(0)
+    return console.getScreenGrayscale()
+
+
+def _reduced(screen: UInt8[np.ndarray, "height width"]) -> Float[np.ndarray, " pixels"]:
+    """Means over rectangles of nearly equal size."""
+    bands = np.array_split(screen, _SIDE)
+    return np.array([part.mean() for band in bands for part in np.array_split(band, _SIDE, axis=1)])
 
 
 def _patches(count: int, rng: np.random.Generator) -> Float[np.ndarray, "count pixels"]:

@@ -1,0 +1,104 @@
+"""Convolutional networks for images of one channel, as a user would write them, and the kernels of infinite width.
+
+Each has two convolutions of 3 by 3 pixels and a linear layer. They are the networks of notebook 07.
+"""
+
+import warnings
+from functools import cache
+from typing import Any
+
+from rndlib.jax import Function
+from rndlib.theory.reference import Network
+from rndlib.torch import Module
+
+
+@cache
+def in_jax(channels: int, sigma_w: float = 1.5, sigma_b: float = 0.1) -> Function:
+    """Strides of 2 and a mean over positions, parametrised as in Eq. 1, for images (N, height, width, 1).
+
+    A convolution is written as a matrix product of patches: on a CPU, in float64, this is many times faster than JAX's
+    own.
+
+    >>> from rndlib.practice import convolutions
+    >>> convolutions.in_jax(channels=4)
+    """
+    import jax
+    import jax.numpy as jnp
+
+    fan_in = [9, 9 * channels, channels]
+
+    def init(key, outputs):
+        layers = zip(jax.random.split(key, 3), fan_in, [channels, channels, outputs], strict=True)
+        return [jax.random.normal(key, (n + 1, m)) for key, n, m in layers]
+
+    def affine(layer, x):
+        return sigma_w / (len(layer) - 1) ** 0.5 * x @ layer[:-1] + sigma_b * layer[-1]
+
+    def patches(x):
+        rows, columns = (2 * jnp.arange(size // 2)[:, None] + jnp.arange(3) for size in x.shape[1:3])
+        x = jnp.pad(x, [(0, 0), (0, 1), (0, 1), (0, 0)])[:, rows[:, None, :, None], columns[:, None, :]]
+        return x.reshape(*x.shape[:3], -1)
+
+    def apply(parameters, x):
+        for layer in parameters[:-1]:
+            x = jax.nn.gelu(affine(layer, patches(x)), approximate=False)
+        return affine(parameters[-1], x.mean((1, 2)))
+
+    return Function(jax.jit(init, static_argnums=1), apply, scales=1.0)
+
+
+@cache
+def infinite(
+    sigma_w: float = 1.5,
+    sigma_b: float = 0.1,
+    *,
+    second: float | None = None,
+    flatten: bool = False,
+    erf: bool = False,
+) -> Network:
+    """The kernels of `in_jax` with infinitely many channels, by neural-tangents (Novak et al., 2020).
+
+    `second` is another scale for the weights of the second convolution; `flatten` keeps the positions apart, in place
+    of averaging over them; `erf` has the error function as activation, in place of GELU.
+
+    >>> import numpy as np
+    >>> from rndlib.practice import convolutions
+    >>> images = np.ones((2, 8, 8, 1))
+    >>> convolutions.infinite()(images, images).ntk.shape
+    (2, 2)
+    """
+    import jax
+    import jax.numpy as jnp
+    from jax.experimental import enable_x64
+
+    with warnings.catch_warnings():  # of its own dependencies, while it is imported
+        warnings.simplefilter("ignore")
+        from neural_tangents import stax
+    layers: list[Any] = []
+    for scale in (sigma_w, sigma_w if second is None else second):
+        layers += [stax.Conv(1, (3, 3), (2, 2), "SAME", W_std=scale, b_std=sigma_b), stax.Erf() if erf else stax.Gelu()]
+    pool = stax.Flatten() if flatten else stax.GlobalAvgPool()
+    kernel = jax.jit(stax.serial(*layers, pool, stax.Dense(1, W_std=sigma_w, b_std=sigma_b))[2], static_argnums=2)
+
+    def both(X1, X2):
+        with enable_x64():
+            return kernel(jnp.asarray(X1), jnp.asarray(X2), ("nngp", "ntk"))
+
+    return both
+
+
+@cache
+def in_torch(channels: int, scales: float | None = None) -> Module:
+    """A module with PyTorch's default weights and no biases, for images (N, 1, 8, 8).
+
+    >>> from rndlib.practice import convolutions
+    >>> convolutions.in_torch(channels=4)
+    """
+    from torch import nn
+
+    def build(outputs):
+        convolutions = nn.Conv2d(1, channels, 3, 2, bias=False), nn.Conv2d(channels, channels, 3, bias=False)
+        body = convolutions[0], nn.SiLU(), convolutions[1], nn.SiLU(), nn.Flatten()
+        return nn.Sequential(*body, nn.Linear(channels, outputs, bias=False))
+
+    return Module(build, scales=scales)

@@ -1,0 +1,50 @@
+"""The convolutional networks of notebook 07, against JAX's own convolutions and neural-tangents' kernels."""
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+pytest.importorskip("neural_tangents")
+
+from rndlib import kernels  # noqa: E402
+from rndlib.practice import convolutions  # noqa: E402
+
+pytestmark = pytest.mark.neural_tangents
+IMAGES = np.random.default_rng(0).standard_normal((3, 8, 8, 1))
+
+
+def test_products_of_patches_are_convolutions():
+    sigma_w, sigma_b = 1.3, 0.2
+    net = convolutions.in_jax(4, sigma_w, sigma_b)
+    parameters, x = net.init(jax.random.key(1), 2), jax.numpy.asarray(IMAGES)
+    expected = x
+    for layer in parameters[:-1]:
+        filters = layer[:-1].reshape(3, 3, -1, 4) * sigma_w / np.sqrt(len(layer) - 1)
+        expected = jax.lax.conv_general_dilated(
+            expected, filters, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"), precision="highest"
+        )
+        expected = jax.nn.gelu(expected + sigma_b * layer[-1], approximate=False)
+    head = parameters[-1]
+    expected = expected.mean((1, 2)) @ (sigma_w / 2 * head[:-1]) + sigma_b * head[-1]
+    np.testing.assert_allclose(net.apply(parameters, x), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_infinite_kernels_are_those_that_wide_networks_tend_to():
+    infinite = convolutions.infinite()(IMAGES, IMAGES)
+    found = kernels.empirical(convolutions.in_jax(512), IMAGES, draws=64)
+    for name in ("nngp", "ntk"):
+        expected = np.asarray(getattr(infinite, name))
+        assert np.linalg.norm(getattr(found, name) - expected) < 0.05 * np.linalg.norm(expected), name
+
+
+@pytest.mark.parametrize("change", [{"second": 1.8}, {"flatten": True}, {"erf": True}])
+def test_each_control_has_other_kernels(change):
+    right, wrong = (np.asarray(convolutions.infinite(**of)(IMAGES, IMAGES).ntk) for of in ({}, change))
+    assert np.linalg.norm(wrong - right) > 0.1 * np.linalg.norm(right)
+
+
+def test_networks_are_made_once():
+    """So that a study compiles their programs once."""
+    assert convolutions.in_jax(4) is convolutions.in_jax(4)
+    assert convolutions.in_torch(4) is convolutions.in_torch(4)
+    assert convolutions.infinite(flatten=True) is convolutions.infinite(flatten=True)
