@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rndlib.estimators import BayesianRND as BayesianRND
     from rndlib.estimators import DeepEnsemble as DeepEnsemble
     from rndlib.network import MLP as MLP
+    from rndlib.practice.advice import explain_setting as explain_setting
     from rndlib.theory import kernels as kernels
     from rndlib.theory import laws as laws
     from rndlib.theory import mismatch as mismatch
@@ -56,6 +57,7 @@ _CLASSES = {
     "StochasticGradient": "training.solvers",
     "DivergenceError": "training.report",
     "HeadsWarning": "theory.crowding",
+    "explain_setting": "practice.advice",
 }
 _MODULES = {
     "kernels": "theory.kernels",
@@ -66,7 +68,7 @@ _MODULES = {
     "figures": "figures",
 }
 __all__ = ["RND", "BayesianEnsemble", "BayesianRND", "DeepEnsemble", "GradientDescent", "GradientFlow", "MLP"]
-__all__ += ["StochasticGradient", "DivergenceError", "HeadsWarning", "kernels", "laws"]
+__all__ += ["StochasticGradient", "DivergenceError", "HeadsWarning", "explain_setting", "kernels", "laws"]
 
 
 def __getattr__(name: str) -> Any:

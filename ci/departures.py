@@ -1,0 +1,82 @@
+"""Measure every departure, and store the table that notebook 08 and `rndlib.explain_setting` read.
+
+    python ci/departures.py [DEPARTURE...]
+
+Each setting is appended to `results/departures.jsonl` as soon as it is measured, so an interrupted run goes on where it
+stopped; a change of the library or its versions starts over. At the end the table is written; where departures are
+named, the rows of all others stay.
+"""
+
+import json
+import multiprocessing
+import os
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rndlib import cores, output
+from rndlib.practice import advice
+from rndlib.practice.departures import DEPARTURES, measure
+from rndlib.running import provenance
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORD = ROOT / "results" / "departures.jsonl"
+TABLE = ROOT / "rndlib" / "practice" / advice.TABLE
+SEED = 0
+
+Key = tuple[str, str]
+
+
+def run(departure: str, strength: str) -> dict[str, Any]:
+    """One setting, as its row."""
+    ratios = measure(DEPARTURES[departure].settings[strength](), SEED)
+    return {"departure": departure, "strength": strength, "ratios": asdict(ratios)}
+
+
+def recorded(source: str) -> dict[Key, dict[str, Any]]:
+    """The rows on record for this version of the library."""
+    found = {}
+    for line in RECORD.read_text(encoding="utf-8").splitlines() if RECORD.exists() else ():
+        with suppress(ValueError):  # One that was cut short is none.
+            entry = json.loads(line)
+            if entry["source"] == source:
+                found[entry["row"]["departure"], entry["row"]["strength"]] = entry["row"]
+    return found
+
+
+def main(names: Sequence[str]) -> None:
+    """Measure what is missing, then write the table."""
+    from tqdm import tqdm
+
+    source, wanted = str(provenance.code()), [(name, strength) for name in names for strength in DEPARTURES[name].settings]
+    found = recorded(source)
+    pending = [key for key in wanted if key not in found]
+    RECORD.parent.mkdir(exist_ok=True)
+    os.environ.update(cores.threads(1))
+    context = multiprocessing.get_context("spawn")
+    with (
+        ProcessPoolExecutor(len(cores.usable()), context) as pool,
+        RECORD.open("a", encoding="utf-8") as record,
+        tqdm(total=len(pending), unit="setting", disable=None) as progress,
+    ):
+        futures = {pool.submit(run, *key): key for key in pending}
+        for future in as_completed(futures):
+            found[futures[future]] = row = future.result()
+            record.write(f"\n{json.dumps({'source': source, 'row': row})}")
+            record.flush()
+            progress.update()
+    stored = json.loads(TABLE.read_text(encoding="utf-8"))["rows"] if TABLE.exists() else []
+    rows = {(row["departure"], row["strength"]): row for row in stored} | {key: found[key] for key in wanted}
+    order = [(name, strength) for name, departure in DEPARTURES.items() for strength in departure.settings]
+    content = {"seed": SEED, "rows": [rows[key] for key in order if key in rows]}
+    output.write(TABLE, (json.dumps(content, indent=1) + "\n").encode())
+
+
+if __name__ == "__main__":
+    if not set(sys.argv[1:]) <= set(DEPARTURES):
+        sys.exit(f"usage: python ci/departures.py [{' | '.join(DEPARTURES)}]...")
+    main(sys.argv[1:] or list(DEPARTURES))
