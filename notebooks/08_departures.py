@@ -33,22 +33,19 @@
 # head per body, gradient flow to convergence. Each departure changes one thing. A ratio is *safe* if its 95 % interval
 # is within a quarter of 1, *biased* within a factor of 2, and *meaningless* beyond. The ratios come from a table of
 # some fifty settings, which `python ci/departures.py` measures in half an hour, and `rndlib.explain_setting` reads.
-# Four claims about the reasons are checked here.
+# Three claims about the reasons are checked here.
 #
 # | id | statement |
 # |---|---|
 # | D-rnd | where labels make an ensemble leave its law, RND keeps it |
 # | D-labels | what labels add to an ensemble's variance comes from the members' own kernels |
-# | D-adam | with Adam, networks stay away from the kernel regression at any width |
 # | D-decay | decay towards the initial weights keeps the first equality, decay towards zero does not |
 
 # %% tags=["parameters"]
 width: int = 256  # units of the hidden layer in D-rnd and D-labels
 networks: int = 1536  # networks of each kind in D-rnd and D-labels
 n_train: int = 20  # training points there, N
-loop_widths: list[int] = [64, 512]  # units in D-adam
-loop_networks: int = 48  # networks of each width in D-adam
-loop_steps: int = 1500  # steps of the loops
+decay_steps: int = 1500  # steps of gradient descent with momentum in D-decay
 decay_width: int = 128  # units in D-decay
 decay_networks: int = 256  # networks of each kind in D-decay
 decay: float = 1e-3  # weight decay
@@ -66,22 +63,25 @@ import torch
 
 from rndlib import RND, DeepEnsemble, GradientFlow, datasets, explain_setting, figures, laws
 from rndlib.evidence.ledger import Ledger
-from rndlib.evidence.statistics import over_times, rate, relative_error, to_law
+from rndlib.evidence.statistics import over_times, to_law
 from rndlib.practice import advice, departures
 from rndlib.practice.loops import Loop, Paper
 
 torch.set_num_threads(1)
 net = replace(departures.PAPER, width=width)
 flow = GradientFlow(rtol=0.05)
+X, y, points = departures.DATA.X, departures.DATA.y, departures.DATA.X_test
 ledger = Ledger()
 
 
-def shown(name, title):
-    """The figure of one departure, from the table."""
+def shown(name, title, **laws):
+    """The figure of one departure, from the table, with laws as lines."""
     rows = [row for row in advice.rows() if row.departure == name]
     series = {"RND / ensemble": "rnd", "Bayesian RND / posterior": "bayesian"}
     estimates = {label: [row.ratios[of] for row in rows] for label, of in series.items()}
-    return figures.departure([row.strength for row in rows], estimates, 1.25, departures.DEPARTURES[name].label, title)
+    return figures.departure(
+        [row.strength for row in rows], estimates, 1.25, departures.DEPARTURES[name].label, title, laws
+    )
 
 
 # %% [markdown]
@@ -115,16 +115,8 @@ figures.save(fig_activation, "fig_activation")
 # move, which gives the heads more room. RND stays near 1 throughout. Bayesian RND loses up to a quarter of its variance
 # at $c = 1/4$. *Advice: spread the heads over bodies.*
 
-# %%
-per_width = [1 / 64, 1 / 16, 1 / 4, 1]
-X, y, points = departures.DATA.X, departures.DATA.y, departures.DATA.X_test
-lazy = {
-    "RND": [laws.rnd_error(departures.PAPER, X, points, heads_per_width=c).var for c in per_width],
-    "Bayesian RND": [laws.bayesian_rnd_error(departures.PAPER, X, points, heads_per_width=c).var for c in per_width],
-}
-
 # %% tags=["figure"]
-fig_heads = shown("heads", "Heads on one body: Bayesian RND loses variance")
+fig_heads = shown("heads", "Heads on one body: Bayesian RND loses variance", **departures.linearised_heads())
 figures.save(fig_heads, "fig_heads")
 
 # %% [markdown]
@@ -202,38 +194,8 @@ figures.save(fig_time, "fig_time")
 # In the limit, any method whose steps are combinations of gradients finds the solution of gradient flow: gradient
 # descent below the edge of stability, with momentum, on minibatches without label noise. Two do not.
 #
-# **Adam** divides each gradient by its own size. It finds another interpolant, and so does each network: D-adam takes
-# their distance from the kernel regression at two widths, with a rate that falls as $1/\sqrt n$. The distance does not
-# fall. In the controls, gradient flow and momentum, it falls as $1/\sqrt n$.
-
-
-# %%
-def distances(loop_of):
-    """Relative distances of networks from the kernel regression from their own start, (networks, widths)."""
-    found = []
-    for n in loop_widths:
-        loop = loop_of(n)
-        start, end = (
-            each.functions(X, y, np.concatenate([X, points]), loop_networks, seed)
-            for each in (replace(loop, steps=0), loop)
-        )
-        expected = departures.regression(replace(net, width=n), X, y, points, start)
-        found.append(relative_error(end[:, len(X) :], expected))
-    return np.stack(found, axis=1)
-
-
-def loop_with(optimizer, n, **options):
-    """A loop on the paper's network."""
-    return Loop(partial(Paper, replace(net, width=n)), partial(optimizer, **options), loop_steps, "head")
-
-
-adam = distances(lambda n: loop_with(torch.optim.Adam, n, lr=0.2 / np.sqrt(n)))
-momentum = distances(lambda n: loop_with(torch.optim.SGD, n, lr=0.3, momentum=0.9))
-plain = distances(lambda n: loop_with(torch.optim.SGD, n, lr=0.6))
-_ = ledger.record("D-adam", *(rate(loop_widths, found, 0.0) for found in (adam, plain, momentum)))
-ledger
-
-# %% [markdown]
+# **Adam** divides each gradient by its own size, and finds another interpolant.
+#
 # **Weight decay** pulls the weights to zero, not to their start. However wide the network is, its weights then shrink
 # by the same factor, so its kernel does, and in the end all members are the same function: what varies is forgotten. RND
 # with weight decay cannot imitate its target any more, and its error is large everywhere. Decay towards the *initial*
@@ -243,7 +205,9 @@ ledger
 # %%
 def decayed(pull, **options):
     """Finding of the ratio of half the RND error to the ensemble's variance."""
-    loop = replace(loop_with(torch.optim.SGD, decay_width, lr=0.3, momentum=0.9, **options), pull=pull)
+    build = partial(Paper, replace(net, width=decay_width))
+    descent = partial(torch.optim.SGD, lr=0.3, momentum=0.9, **options)
+    loop = Loop(build, descent, decay_steps, "head", pull=pull)
     errors = loop.errors(X, points, decay_networks, seed)
     members = loop.functions(X, label_scale * y, points, decay_networks, seed)
     variance = laws.ensemble(net, X, y, points).var

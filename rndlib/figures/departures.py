@@ -9,7 +9,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
 from rndlib.evidence.estimate import Estimate
-from rndlib.figures.style import BLACK, GREY, PREDICTION, Figure, blank, label_ends, looks, measured, style
+from rndlib.figures.style import BLACK, GREY, PREDICTION, Figure, blank, label_ends, looks, measured, predicted, style
 
 _COLOURS = "PuOr"
 _LARGEST = 4.0  # ratio at the ends of the colours
@@ -18,16 +18,24 @@ _HATCHES = {"safe": "", "biased": "//", "meaningless": "xx"}
 
 @style()
 def departure(
-    strengths: Sequence[str], series: Mapping[str, Sequence[Estimate]], tolerated: float, label: str, title: str
+    strengths: Sequence[str],
+    series: Mapping[str, Sequence[Estimate]],
+    tolerated: float,
+    label: str,
+    title: str,
+    laws: Mapping[str, Sequence[float]],
 ) -> Figure:
     """Ratios at each strength of one departure, which should be 1, on a log axis.
 
-    The shaded band has the ratios between 1 / `tolerated` and `tolerated`.
+    The shaded band has the ratios between 1 / `tolerated` and `tolerated`. `laws` predict the ratios.
     """
     fig, ((ax,),) = blank(title, height=2.8)
     ax.axhspan(1 / tolerated, tolerated, color=GREY, alpha=0.2, linewidth=0)
     ax.axhline(1, color=BLACK, linewidth=0.9, linestyle=":")
     ends = [("theorem, shaded: within a quarter", 1.0, PREDICTION)]
+    for (name, values), line in zip(laws.items(), ("-", "--"), strict=False):
+        predicted(ax, np.arange(len(values)), values, name, line)
+        ends.append((name, values[-1], PREDICTION))
     look, apart = looks(series), np.linspace(-0.08, 0.08, len(series)) if len(series) > 1 else [0.0]
     for (name, estimates), shift in zip(series.items(), apart, strict=True):
         values, low, high = np.array(estimates).T
@@ -44,7 +52,9 @@ def departure(
 
 @style()
 def departure_map(
-    rows: Mapping[str, Sequence[tuple[str, Mapping[str, float], Mapping[str, str]]]], names: Mapping[str, str], title: str
+    rows: Mapping[str, Sequence[tuple[str, Mapping[str, float], Mapping[str, str]]]],
+    names: Mapping[str, str],
+    title: str,
 ) -> Figure:
     """Departures as rows, their strengths from left to right, and a panel for each equality.
 
@@ -60,7 +70,9 @@ def departure_map(
                 fill = colours.to_rgba(np.clip(ratios[name], 1 / _LARGEST, _LARGEST))
                 hatch = _HATCHES[verdicts[name]]
                 ax.add_patch(
-                    Rectangle((place - 0.48, line - 0.46), 0.96, 0.92, facecolor=fill, edgecolor=GREY, hatch=hatch, lw=0)
+                    Rectangle(
+                        (place - 0.48, line - 0.46), 0.96, 0.92, facecolor=fill, edgecolor=GREY, hatch=hatch, lw=0
+                    )
                 )
                 box = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.6}
                 ax.text(place, line, strength, ha="center", va="center", fontsize=6, bbox=box)
@@ -71,8 +83,12 @@ def departure_map(
         for side in ax.spines.values():
             side.set_visible(False)
         ax.tick_params(length=0)
-    bar = fig.colorbar(colours, ax=axes, extend="both", ticks=[0.25, 0.5, 1, 2, 4], format=ScalarFormatter(), shrink=0.7)
+    bar = fig.colorbar(
+        colours, ax=axes, extend="both", ticks=[0.25, 0.5, 1, 2, 4], format=ScalarFormatter(), shrink=0.7
+    )
     bar.set_label("ratio")
-    marks = [Patch(facecolor="white", edgecolor=GREY, hatch=hatch, label=verdict) for verdict, hatch in _HATCHES.items()]
+    marks = [
+        Patch(facecolor="white", edgecolor=GREY, hatch=hatch, label=verdict) for verdict, hatch in _HATCHES.items()
+    ]
     fig.legend(handles=marks, loc="outside lower center", ncols=len(marks))
     return fig

@@ -88,7 +88,10 @@ def explain_setting(**setting: Any) -> Advice:
         raise ValueError(f"{', '.join(sorted(unknown)) or 'no argument'}: give some of {', '.join(DEPARTURES)}")
     found = [(name, value, _nearest(name, value)) for name, value in setting.items()]
     return Advice(
-        *(max((row.verdict(of) for _, _, near in found for row in near), key=_WORST.index) for of in ("rnd", "bayesian")),
+        *(
+            max((row.verdict(of) for _, _, near in found for row in near), key=_WORST.index)
+            for of in ("rnd", "bayesian")
+        ),
         tuple(_reason(name, value, near) for name, value, near in found),
     )
 

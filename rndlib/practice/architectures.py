@@ -15,7 +15,9 @@ def _drawn(shapes: Any, key: Any, outputs: int) -> Any:
     import jax
 
     shapes = [*shapes, (shapes[-1][-1], outputs)]
-    return [jax.random.normal(each, shape) for each, shape in zip(jax.random.split(key, len(shapes)), shapes, strict=True)]
+    return [
+        jax.random.normal(each, shape) for each, shape in zip(jax.random.split(key, len(shapes)), shapes, strict=True)
+    ]
 
 
 def _linear(w: Any, x: Any, scale: float = 1.5) -> Any:

@@ -113,7 +113,7 @@ def own_regressions(
     start = initial.functions(net, places, networks, seed=seed)[:, 0]
     if of_limit:
         return regression(net, X, y, X_test, start)
-    own = initial.tangent_kernels(net, places, networks, seed=seed)[:, 0, 0]
+    own = np.add(*initial.tangent_kernels(net, places, networks, seed=seed))[:, 0, 0]
     return np.stack([_regression(kernel, f, y) for kernel, f in zip(own, start, strict=True)])
 
 
@@ -174,7 +174,7 @@ def _loop(optimizer: str, steps: int, batch_size: int | None = None, standard: i
     net = replace(PAPER, width=128)
     build = partial(loops.Paper, net) if standard is None else partial(loops.standard, 3, standard)
     loop = loops.Loop(build, partial(getattr(optim, optimizer), **options), steps, "head", batch_size)
-    setting = Setting(net, networks=256, loop=loop)
+    setting = Setting(net, networks=512, loop=loop)
     if standard is None:
         return setting
     scaled, raw = Module(build), Module(build, scales=1.0)
@@ -185,6 +185,19 @@ def _loop(optimizer: str, steps: int, batch_size: int | None = None, standard: i
         return replace(trained, nngp=at_start.nngp)
 
     return replace(setting, kernel=kernel, prior=partial(kernels.empirical, scaled, draws=64))
+
+
+def linearised_heads() -> dict[str, list[float]]:
+    """What the law of many heads, for linearised training, predicts for the departure "heads"."""
+    per_unit = [heads / PAPER.width for heads in (1, 4, 16, 64, 256)]
+    rnd, bayesian = laws.rnd_error, laws.bayesian_rnd_error
+    return {
+        f"linearised {name}": [
+            float(np.mean(law(PAPER, DATA.X, DATA.X_test, heads_per_width=c).var / law(PAPER, DATA.X, DATA.X_test).var))
+            for c in per_unit
+        ]
+        for name, law in {"RND": rnd, "Bayesian RND": bayesian}.items()
+    }
 
 
 Verdict = Literal["safe", "biased", "meaningless"]
@@ -209,7 +222,11 @@ DEPARTURES: dict[str, Departure] = {
     ),
     "depth": Departure(
         "layers L",
-        {"2": Setting, "3": lambda: replace(_net(depth=3), networks=1024), "5": lambda: replace(_net(depth=5), networks=256)},
+        {
+            "2": Setting,
+            "3": lambda: replace(_net(depth=3), networks=1024),
+            "5": lambda: replace(_net(depth=5), networks=256),
+        },
         "Kernels fluctuate by the order of L/n.",
         "Make a deeper network wider.",
     ),

@@ -136,7 +136,7 @@ class Paper(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.body:
-            x = value(self.net.activation, self._affine(layer, x))
+            x = value(self.net.activation)(self._affine(layer, x))
         return self._affine(self.head, x)
 
     def _affine(self, layer: nn.ParameterList, x: Tensor) -> Tensor:

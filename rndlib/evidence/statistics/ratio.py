@@ -106,7 +106,9 @@ def to_law(
     variance = positive_variance(variance, squares.shape[1])
     if len(squares) < 2:
         raise ValueError(f"squares has {len(squares)} network: give at least two")
-    ratio, rows = _influences(grouped(lambda values: np.mean(values / variance, axis=1, keepdims=True), squares, partners))
+    ratio, rows = _influences(
+        grouped(lambda values: np.mean(values / variance, axis=1, keepdims=True), squares, partners)
+    )
     tail = (1 - checks.fraction("confidence", confidence)) / 2
     return _band(ratio, np.ones(1), np.linalg.norm(rows, axis=0) * float(stats.norm.ppf(1 - tail)))
 
