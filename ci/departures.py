@@ -52,10 +52,8 @@ def main(names: Sequence[str]) -> None:
     """Measure what is missing, then write the table."""
     from tqdm import tqdm
 
-    source, wanted = (
-        str(provenance.code()),
-        [(name, strength) for name in names for strength in DEPARTURES[name].settings],
-    )
+    source = provenance.code()
+    wanted = [(name, strength) for name in names for strength in DEPARTURES[name].settings]
     found = recorded(source)
     pending = [key for key in wanted if key not in found]
     RECORD.parent.mkdir(exist_ok=True)

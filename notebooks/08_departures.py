@@ -79,9 +79,8 @@ def shown(name, title, **laws):
     rows = [row for row in advice.rows() if row.departure == name]
     series = {"RND / ensemble": "rnd", "Bayesian RND / posterior": "bayesian"}
     estimates = {label: [row.ratios[of] for row in rows] for label, of in series.items()}
-    return figures.departure(
-        [row.strength for row in rows], estimates, 1.25, departures.DEPARTURES[name].label, title, laws
-    )
+    label = departures.DEPARTURES[name].label
+    return figures.departure([row.strength for row in rows], estimates, 1.25, label, title, laws)
 
 
 # %% [markdown]
@@ -154,9 +153,9 @@ ledger
 # %% [markdown]
 # Where does the ensemble go? D-labels replaces the kernel of the limit by that of each member at its start, and nothing
 # else: $f_0 - \hat\Theta_{x\mathcal{X}}\hat\Theta_{\mathcal{X}\mathcal{X}}^{-1}(f_0(\mathcal{X}) - \mathcal{Y})$ for
-# untrained networks with their kernels $\hat\Theta$. Their variance is that of the trained ones to within the margin. So
-# what labels add is not feature learning first of all. It is kernels that differ from member to member, and it is there
-# in linearised ensembles too. It falls as $1/n$. (Feature learning shows as well: labels 16 times as large make the own
+# untrained networks with their kernels $\hat\Theta$. Their variance is that of the trained ones to within the margin.
+# So what labels add is not feature learning first of all. It is kernels that differ from member to member, and it is
+# there in linearised ensembles too. It falls as $1/n$. (Feature learning shows as well: labels 16 times as large make the own
 # kernels' variance twice that of trained networks.) The control has the kernel of the limit, the near control the own
 # kernels of networks of twice the width.
 
@@ -197,8 +196,8 @@ figures.save(fig_time, "fig_time")
 # **Adam** divides each gradient by its own size, and finds another interpolant.
 #
 # **Weight decay** pulls the weights to zero, not to their start. However wide the network is, its weights then shrink
-# by the same factor, so its kernel does, and in the end all members are the same function: what varies is forgotten. RND
-# with weight decay cannot imitate its target any more, and its error is large everywhere. Decay towards the *initial*
+# by the same factor, so its kernel does, and in the end all members are the same function: what varies is forgotten.
+# RND with weight decay cannot imitate its target any more, and its error is large everywhere. Decay towards the *initial*
 # weights is that of Theorem 4.2 with noise. It keeps the first equality (D-decay), and optimisers do not have it.
 
 

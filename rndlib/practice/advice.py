@@ -31,8 +31,8 @@ class Row:
 class Advice:
     """What was measured nearest to a set-up.
 
-    rnd, bayesian: Whether half the RND error is an ensemble's variance, and the Bayesian RND error a posterior's: "safe"
-        within a quarter, "biased" within a factor of 2, or "meaningless". The worst of all that was asked about.
+    rnd, bayesian: Whether half the RND error is an ensemble's variance, and the Bayesian RND error a posterior's:
+        "safe" within a quarter, "biased" within a factor of 2, or "meaningless". The worst of all that was asked about.
     reasons: A sentence or three per departure.
 
     >>> from rndlib import explain_setting
@@ -81,19 +81,17 @@ def explain_setting(**setting: Any) -> Advice:
     Departures are measured one at a time; two at once may be worse than either.
 
     >>> from rndlib import explain_setting
-    >>> print(explain_setting(labels=8))
+    >>> explain_setting(labels=8).rnd
+    'meaningless'
     """
     unknown = set(setting) - set(DEPARTURES)
     if unknown or not setting:
         raise ValueError(f"{', '.join(sorted(unknown)) or 'no argument'}: give some of {', '.join(DEPARTURES)}")
     found = [(name, value, _nearest(name, value)) for name, value in setting.items()]
-    return Advice(
-        *(
-            max((row.verdict(of) for _, _, near in found for row in near), key=_WORST.index)
-            for of in ("rnd", "bayesian")
-        ),
-        tuple(_reason(name, value, near) for name, value, near in found),
+    rnd, bayesian = (
+        max((row.verdict(of) for _, _, near in found for row in near), key=_WORST.index) for of in ("rnd", "bayesian")
     )
+    return Advice(rnd, bayesian, tuple(_reason(*each) for each in found))
 
 
 def _nearest(name: str, value: Any) -> list[Row]:

@@ -316,7 +316,7 @@ DEPARTURES: dict[str, Departure] = {
             "attention, scores / n": partial(_own, "attention", 1.0),
             "attention, scores / sqrt n": partial(_own, "attention", 0.5),
         },
-        "Any network with a limit of infinite width is covered; attention with scores over sqrt(n) has no Gaussian one.",
+        "Any network with a Gaussian limit is covered; attention with scores over sqrt(n) has none.",
         "Compare with kernels.empirical of the network.",
     ),
 }
