@@ -155,9 +155,9 @@ ledger
 # else: $f_0 - \hat\Theta_{x\mathcal{X}}\hat\Theta_{\mathcal{X}\mathcal{X}}^{-1}(f_0(\mathcal{X}) - \mathcal{Y})$ for
 # untrained networks with their kernels $\hat\Theta$. Their variance is that of the trained ones to within the margin.
 # So what labels add is not feature learning first of all. It is kernels that differ from member to member, and it is
-# there in linearised ensembles too. It falls as $1/n$. (Feature learning shows as well: labels 16 times as large make the own
-# kernels' variance twice that of trained networks.) The control has the kernel of the limit, the near control the own
-# kernels of networks of twice the width.
+# there in linearised ensembles too. It falls as $1/n$. (Feature learning shows as well: with labels 16 times as large,
+# regressions with own kernels have twice the variance of trained networks.) The control has the kernel of the limit,
+# the near control the own kernels of networks of twice the width.
 
 
 # %%
@@ -197,8 +197,9 @@ figures.save(fig_time, "fig_time")
 #
 # **Weight decay** pulls the weights to zero, not to their start. However wide the network is, its weights then shrink
 # by the same factor, so its kernel does, and in the end all members are the same function: what varies is forgotten.
-# RND with weight decay cannot imitate its target any more, and its error is large everywhere. Decay towards the *initial*
-# weights is that of Theorem 4.2 with noise. It keeps the first equality (D-decay), and optimisers do not have it.
+# RND with weight decay cannot imitate its target any more, and its error is large everywhere. Decay towards the
+# *initial* weights is that of Theorem 4.2 with noise. It keeps the first equality (D-decay), and optimisers do not have
+# it.
 
 
 # %%
