@@ -14,7 +14,7 @@ import multiprocessing
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 KEPT = 5  # repeats of which the table keeps the numbers
 PER_PROCESS = 25  # repeats that one process does; programs that JAX compiled stay in its memory
 
+Task = tuple[Any, ...]
 Verdicts = list[dict[str, Any]]
 
 
@@ -122,23 +123,34 @@ def main(study: Study, names: Sequence[str]) -> None:
     pending = [(name, number) for number in study.repeats for name in versions if (name, number) not in found]
     study.record.parent.mkdir(exist_ok=True)
     os.environ.update(cores.threads(1))  # A repeat is small: one process per core beats several threads per repeat.
-    context = multiprocessing.get_context("spawn")
     with (
-        ProcessPoolExecutor(len(cores.usable()), context, end_with_the_study, max_tasks_per_child=PER_PROCESS) as pool,
         study.record.open("a", encoding="utf-8") as record,
         tqdm(total=len(pending), unit="repeat", disable=None) as progress,  # silent where there is no terminal
     ):
-        futures = {pool.submit(run, name, study.profile, number): (name, number) for name, number in pending}
-        for future in as_completed(futures):
-            name, number = key = futures[future]
-            found[key] = future.result()
-            entry = {"source": versions[name], "notebook": name, "repeat": number, "verdicts": found[key]}
+        tasks = [(name, study.profile, number) for name, number in pending]
+        for (name, _, number), verdicts in in_rounds(run, tasks, len(cores.usable())):
+            found[name, number] = verdicts
+            entry = {"source": versions[name], "notebook": name, "repeat": number, "verdicts": verdicts}
             record.write(f"\n{json.dumps(entry)}")  # A new line first, as the last one may have been cut short.
             record.flush()
             progress.update()
     path = ROOT / "notebooks" / f"{study.name}.json"
     content = json.dumps(beside(path, table(study, found), names), indent=1) + "\n"
     output.write(path, content.encode())
+
+
+def in_rounds(function: Callable[..., Any], tasks: Sequence[Task], processes: int) -> Iterator[tuple[Task, Any]]:
+    """Every task, the arguments of the function, with its result, as soon as it is done.
+
+    One pool after the other, of PER_PROCESS tasks a process: a pool with `max_tasks_per_child` waits forever when a
+    process ends, in CPython 3.11 to 3.14 (its issue 115634).
+    """
+    context, size = multiprocessing.get_context("spawn"), PER_PROCESS * processes
+    for start in range(0, len(tasks), size):
+        with ProcessPoolExecutor(processes, context, end_with_the_study) as pool:
+            futures = {pool.submit(function, *task): task for task in tasks[start : start + size]}
+            for future in as_completed(futures):
+                yield futures[future], future.result()
 
 
 def end_with_the_study() -> None:

@@ -93,6 +93,12 @@ def test_the_source_changes_with_library_notebook_and_profile():
     assert len({repeats.source(n, profile) for n in (name, other) for profile in ("calibrate", "paper")}) == 4
 
 
+def test_a_study_goes_on_when_processes_have_done_their_part(monkeypatch):
+    monkeypatch.setattr(repeats, "PER_PROCESS", 1)
+    found = dict(repeats.in_rounds(pow, [(2, n) for n in range(5)], processes=2))
+    assert found == {(2, n): 2**n for n in range(5)}
+
+
 POOL = """\
 import multiprocessing, os, time
 from concurrent.futures import ProcessPoolExecutor
