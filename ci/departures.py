@@ -8,15 +8,15 @@ named, the rows of all others stay.
 """
 
 import json
-import multiprocessing
 import os
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from repeats import in_rounds
 
 from rndlib import cores, output
 from rndlib.practice import advice
@@ -58,15 +58,12 @@ def main(names: Sequence[str]) -> None:
     pending = [key for key in wanted if key not in found]
     RECORD.parent.mkdir(exist_ok=True)
     os.environ.update(cores.threads(1))
-    context = multiprocessing.get_context("spawn")
     with (
-        ProcessPoolExecutor(len(cores.usable()), context) as pool,
         RECORD.open("a", encoding="utf-8") as record,
         tqdm(total=len(pending), unit="setting", disable=None) as progress,
     ):
-        futures = {pool.submit(run, *key): key for key in pending}
-        for future in as_completed(futures):
-            found[futures[future]] = row = future.result()
+        for key, row in in_rounds(run, pending, len(cores.usable())):
+            found[key] = row
             record.write(f"\n{json.dumps({'source': source, 'row': row})}")
             record.flush()
             progress.update()
