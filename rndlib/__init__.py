@@ -16,7 +16,8 @@ or `GradientDescent`, on large data by `StochasticGradient`, with `backend="jax"
 `laws` have the exact infinite-width limits. Every name has an example in its help.
 
 For PyTorch, `rndlib.torch` has `RNDBonus`, an exploration bonus, and `explain`, which says what the error between two
-modules of your own means. `mismatch.factor` is for RND whose predictor and target differ.
+modules of your own means. `mismatch.factor` is for RND whose predictor and target differ. `explain_setting` says how
+both equalities fare at your width, labels, optimiser or training time, from networks that were trained there.
 
 An argument of the wrong type, shape or range raises a ValueError that names the argument, its value and the remedy;
 `Raises` sections list other errors only. Nothing here imports jax or torch before it is needed.
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from rndlib.estimators import BayesianRND as BayesianRND
     from rndlib.estimators import DeepEnsemble as DeepEnsemble
     from rndlib.network import MLP as MLP
+    from rndlib.practice.advice import explain_setting as explain_setting
     from rndlib.theory import kernels as kernels
     from rndlib.theory import laws as laws
     from rndlib.theory import mismatch as mismatch
@@ -56,6 +58,7 @@ _CLASSES = {
     "StochasticGradient": "training.solvers",
     "DivergenceError": "training.report",
     "HeadsWarning": "theory.crowding",
+    "explain_setting": "practice.advice",
 }
 _MODULES = {
     "kernels": "theory.kernels",
@@ -66,7 +69,7 @@ _MODULES = {
     "figures": "figures",
 }
 __all__ = ["RND", "BayesianEnsemble", "BayesianRND", "DeepEnsemble", "GradientDescent", "GradientFlow", "MLP"]
-__all__ += ["StochasticGradient", "DivergenceError", "HeadsWarning", "kernels", "laws"]
+__all__ += ["StochasticGradient", "DivergenceError", "HeadsWarning", "explain_setting", "kernels", "laws"]
 
 
 def __getattr__(name: str) -> Any:

@@ -120,6 +120,16 @@ def regret() -> figures.Figure:
     return figures.regret_against_queries(REGRETS, "one is better", "units")
 
 
+def departure() -> figures.Figure:
+    values = [Estimate(1.0, 0.9, 1.1), Estimate(0.5, 0.4, 0.6)]
+    return figures.departure(["mild", "weight decay"], {"RND": values}, "strength", "it leaves", {"law": [1.0, 0.4]})
+
+
+def departure_map() -> figures.Figure:
+    mild, far = ("1", {"rnd": 1.0}, {"rnd": "safe"}), ("weight decay", {"rnd": 9.0}, {"rnd": "meaningless"})
+    return figures.departure_map({"width": [mild, far], "time": [mild]}, {"rnd": "RND"}, "where it stops")
+
+
 AXES = [size, extrapolated, widths, ratios, variance, trajectories, pairs, histograms, tails, distances, squares]
-AXES += [functions, intervals, predictions, regret]
-DRAWN = [*AXES, scatter, covariances, matrices, images]
+AXES += [functions, intervals, predictions, regret, departure]
+DRAWN = [*AXES, scatter, covariances, matrices, images, departure_map]

@@ -20,6 +20,7 @@ MODULES = [
     "theory.laws",
     "theory.mismatch",
     "network",
+    "practice.advice",
     "training.report",
     "training.solvers",
 ]

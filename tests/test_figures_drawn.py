@@ -46,6 +46,24 @@ def test_an_extrapolation_begins_at_infinite_width_and_ends_at_the_narrowest():
     np.testing.assert_allclose([line[0] for line in lines], [height, height + 0.3])
 
 
+def test_a_departure_has_its_intervals_its_law_and_the_band():
+    ax = drawings.departure().axes[0]
+    np.testing.assert_allclose(bars(ax.containers[0]), [[0.9, 1.1], [0.4, 0.6]])
+    assert [1.0, 0.4] in [shown(line).tolist() for line in ax.lines]
+    (band,) = ax.patches
+    np.testing.assert_allclose(band.get_window_extent().transformed(ax.transData.inverted()).intervaly, [0.8, 1.25])
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["mild", "weight\ndecay"]
+
+
+def test_a_map_colours_ratios_and_hatches_what_is_not_safe():
+    ax = drawings.departure_map().axes[0]
+    mild, far, also_mild = ax.patches
+    assert [patch.get_hatch() for patch in ax.patches] == ["", "xx", ""]
+    assert mild.get_facecolor() == also_mild.get_facecolor() != far.get_facecolor()
+    assert [text.get_text() for text in ax.texts] == ["1", "weight\ndecay", "1"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["width", "time"]
+
+
 def test_scatter_has_a_panel_for_each_width_with_its_numbers():
     fig = drawings.scatter()
     assert [ax.get_title() for ax in fig.axes] == ["$n = 64$", "$n = 256$", "$n = 1024$"]

@@ -1,5 +1,7 @@
 """The figures of the notebooks, in one style (`rndlib.figures.style`)."""
 
+from rndlib.figures.departures import departure as departure
+from rndlib.figures.departures import departure_map as departure_map
 from rndlib.figures.distributions import covariances_of_squares as covariances_of_squares
 from rndlib.figures.distributions import distances_from_law as distances_from_law
 from rndlib.figures.distributions import histograms as histograms

@@ -39,6 +39,7 @@ from rndlib.evidence.statistics.mean_square import field_covariance as field_cov
 from rndlib.evidence.statistics.ratio import LogRatio as LogRatio
 from rndlib.evidence.statistics.ratio import over_points as over_points
 from rndlib.evidence.statistics.ratio import over_times as over_times
+from rndlib.evidence.statistics.ratio import to_law as to_law
 from rndlib.evidence.statistics.trend import rate as rate
 from rndlib.evidence.statistics.trend import relative_error as relative_error
 from rndlib.evidence.statistics.trend import slope as slope

@@ -93,6 +93,26 @@ def over_times(
     return _band(rnd, ensemble, error * float(stats.norm.ppf(1 - tail)))
 
 
+@check
+def to_law(
+    squares: ArrayLike, variance: ArrayLike, confidence: float = 0.95, partners: Partners | None = None
+) -> LogRatio:
+    """Squared errors of networks, or of bodies, over the variance of a law, averaged over test points.
+
+    `squares` (networks, points), the law's `variance` (points,), and `partners` of the squares. The interval is
+    two-sided.
+    """
+    squares = checks.array("squares", squares, None, None)
+    variance = positive_variance(variance, squares.shape[1])
+    if len(squares) < 2:
+        raise ValueError(f"squares has {len(squares)} network: give at least two")
+    ratio, rows = _influences(
+        grouped(lambda values: np.mean(values / variance, axis=1, keepdims=True), squares, partners)
+    )
+    tail = (1 - checks.fraction("confidence", confidence)) / 2
+    return _band(ratio, np.ones(1), np.linalg.norm(rows, axis=0) * float(stats.norm.ppf(1 - tail)))
+
+
 def _squares(
     errors: np.ndarray, functions: np.ndarray, partners: Pair, half: bool = True
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
