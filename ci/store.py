@@ -5,7 +5,7 @@ same outputs are the same file. `jupytext --update --execute` is no substitute: 
 whose source has not changed.
 
 A notebook shows its numbers rounded. In full they are stored beside it in `notebooks/ledger.json`, which
-`ci/moved.py` holds those of a later run against. The figure on the first page is copied, too.
+`ci/moved.py` holds those of a later run against. The figures on the first page are copied, too.
 """
 
 import json
@@ -20,7 +20,7 @@ from rndlib.evidence.claims import NO_CLAIMS
 
 ROOT = Path(__file__).resolve().parent.parent
 LEDGER = ROOT / "notebooks" / "ledger.json"
-SHOWN = "05_numerical_analysis/fig1.png"  # on the first page of README and site
+SHOWN = ("05_numerical_analysis/fig1.png", "08_departures/fig_map.png")  # on the first page of README and site
 
 
 def store(name: str) -> None:
@@ -41,8 +41,9 @@ def store(name: str) -> None:
         cell.metadata.pop("papermill", None)
     stored.metadata.pop("papermill", None)
     nbformat.write(stored, ROOT / "notebooks" / f"{name}.ipynb")
-    if SHOWN.startswith(f"{name}/"):
-        output.write(ROOT / "docs" / Path(SHOWN).name, (ROOT / "results" / SHOWN).read_bytes())
+    for figure in map(Path, SHOWN):
+        if figure.parent.name == name:
+            output.write(ROOT / "docs" / figure.name, (ROOT / "results" / figure).read_bytes())
     if name in NO_CLAIMS:
         return
     numbers = json.loads(LEDGER.read_text(encoding="utf-8")) if LEDGER.exists() else {}

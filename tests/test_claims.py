@@ -46,6 +46,7 @@ def test_claims_are_declared_in_full():
         **dict.fromkeys(["N1", "N1-slope", "N2", "N2-slope", "N3"], "05_numerical_analysis"),
         **dict.fromkeys(["A1", "A1-ntk", "A1-slope", "A2", "A2-law", "A2-slope", "A3", "A3-slope"], "07_any_network"),
         **dict.fromkeys(["A4", "A4-slope", "A5"], "07_any_network"),
+        **dict.fromkeys(["D-width", "D-heads", "D-rnd", "D-labels", "D-time", "D-decay"], "08_departures"),
     }
     for claim in CLAIMS.values():
         texts = [getattr(claim, field.name) for field in fields(claim) if field.name != "tolerance"]
@@ -275,6 +276,7 @@ def test_statistics_say_who_they_are():
         "rate": s.rate(widths, np.abs(draws.standard_normal((5, 3))), -0.5),
         "limit": s.limit(widths, [[row] for row in draws.standard_normal((3, 9))]).finding,
         "over_points": s.over_points(x, x[::-1]).finding,
+        "to_law": s.to_law(x**2, np.ones(2)).finding,
         "over_times": s.over_times(errors, errors[:, ::-1], np.ones((2, 2))).finding,
         "dependence": s.dependence(draws.standard_normal((20, 2, 2)), eye),
         "distance_to_law": s.distance_to_law(x**2, laws.mean_square(np.ones(2), 1)),

@@ -41,7 +41,7 @@ def run(texts: list[str], scope: dict[str, Any]) -> None:
     assert not failed, "".join(shown)
 
 
-@pytest.mark.parametrize("page", ["architecture", "activation", "network"])
+@pytest.mark.parametrize("page", ["architecture", "activation", "network", "variance"])
 def test_pages_that_stand_alone(page):
     run(blocks(page, "pycon"), {})
 

@@ -46,11 +46,14 @@ def test_outputs_are_stored_and_clean(path):
     assert not [cell for cell in cells if {"execution", "papermill"} & set(cell["metadata"])]
 
 
-def test_the_readme_shows_the_figure_that_is_stored():
-    shown = (PLACE.parent / "docs" / "fig1.png").read_bytes()
-    outputs = [o for cell in code_cells(PLACE / "05_numerical_analysis.ipynb") for o in cell["outputs"]]
+@pytest.mark.parametrize(
+    ("figure", "notebook", "place"), [("fig1", "05_numerical_analysis", 0), ("fig_map", "08_departures", -1)]
+)
+def test_the_readme_shows_the_figures_that_are_stored(figure, notebook, place):
+    shown = (PLACE.parent / "docs" / f"{figure}.png").read_bytes()
+    outputs = [o for cell in code_cells(PLACE / f"{notebook}.ipynb") for o in cell["outputs"]]
     stored = [base64.b64decode(o["data"]["image/png"]) for o in outputs if "image/png" in o.get("data", {})]
-    assert shown == stored[0]
+    assert shown == stored[place]
 
 
 @each
@@ -76,6 +79,6 @@ def test_it_begins_with_claim_picture_and_verdict_and_the_verdict_is_what_was_fo
     lines = box.replace("\n> ", " ").removeprefix("> ").split("\\ ")
     assert [line.split(".**")[0] for line in lines] == ["**Claim", "**Picture", "**Verdict"]
     ledger = json.loads((PLACE / "ledger.json").read_text(encoding="utf-8")).get(path.stem, {})
-    told = re.findall(r"\b([A-Z]\d[a-z-]*) (-?\d[\d.]*\d)", lines[2])
+    told = re.findall(r"\b([A-Z][\d-][a-z-]*) (-?\d[\d.]*\d)", lines[2])
     assert dict(told) == {claim: rounded(ledger[claim]["value"]) for claim, _ in told}
     assert bool(told) == bool(ledger)
