@@ -20,7 +20,7 @@ from repeats import in_rounds
 
 from rndlib import cores, output
 from rndlib.practice import measured
-from rndlib.practice.departures import DEPARTURES, linearised_heads, measure
+from rndlib.practice.departures import DEPARTURES, linearised_heads, measure, movement
 from rndlib.running import provenance
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -71,8 +71,8 @@ def main(names: Sequence[str]) -> None:
     rows = {(row["departure"], row["strength"]): row for row in stored} | {key: found[key] for key in wanted}
     order = [(name, strength) for name, departure in DEPARTURES.items() for strength in departure.settings]
     lines = ",\n".join(json.dumps(rows[key]) for key in order if key in rows)  # one row per line, for differences
-    heads = json.dumps(linearised_heads())
-    output.write(TABLE, f'{{"seed": {SEED}, "linearised_heads": {heads}, "rows": [\n{lines}\n]}}\n'.encode())
+    head = json.dumps({"seed": SEED, "linearised_heads": linearised_heads(), "movement": movement()})
+    output.write(TABLE, f'{head[:-1]}, "rows": [\n{lines}\n]}}\n'.encode())
 
 
 if __name__ == "__main__":

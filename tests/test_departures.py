@@ -7,7 +7,7 @@ import departures as script
 import numpy as np
 import pytest
 
-from rndlib import explain_setting, laws
+from rndlib import RND, explain_setting, laws
 from rndlib.evidence.estimate import Estimate
 from rndlib.evidence.statistics import to_law
 from rndlib.practice import advice, departures, measured
@@ -27,6 +27,12 @@ def test_a_law_of_linearised_heads_can_be_computed_again():
     law = partial(laws.bayesian_rnd_error, departures.PAPER, departures.DATA.X, departures.DATA.X_test)
     assert stored[3] == pytest.approx(np.mean(law(heads_per_width=0.25).var / law().var), rel=1e-6)
     assert all(np.diff(stored) < 0)
+
+
+def test_the_kernel_moves_more_with_more_heads():
+    stored = measured.movement()
+    assert all(np.all(np.diff(moves) > 0) for moves in stored.values())
+    assert stored["RND"][0] == pytest.approx(departures.moved(RND, heads=1), rel=1e-3)
 
 
 def test_a_row_can_be_measured_again():

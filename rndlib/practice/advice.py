@@ -40,8 +40,9 @@ def explain_setting(**setting: Any) -> Advice:
     `heads` (per unit, K/n), `labels` (their scale, relative to the outputs at the start), `time` (of training),
     `points` (N), `narrow` (N for 16 units), `distance` (of the test points, times that of the training points),
     `duplicates` (distance of the two closest points), `noise` (standard deviation that training is told of, over the
-    true one), `rate` (of gradient descent, over the one at which it diverges), `parametrisation` (width in PyTorch's
-    own). Names: `activation`, `optimizer`, `architecture`; a wrong one lists those that were measured.
+    true one), `rate` (of gradient descent, over the one at which it diverges), `batches_of_2` and `batches_of_5` (the
+    rate, with momentum 0.9), `parametrisation` (width in PyTorch's own). Names: `activation`, `optimizer`,
+    `architecture`; a wrong one lists those that were measured.
 
     A number between two measured ones is judged by the worse of both, and beyond them by the last. Departures are
     measured one at a time; two at once may be worse than either. Raises ValueError for what was not measured.

@@ -193,6 +193,11 @@ def _loop(optimizer: str, steps: int, batch_size: int | None = None, standard: i
     return Setting(net, networks=512, loop=loop, kernel=kernel, prior=prior)
 
 
+def _batches(size: int, rate: float) -> Setting:
+    """Stochastic gradient descent with momentum, for the same training time at every rate."""
+    return replace(_loop("SGD", round(180 / rate), size, lr=rate, momentum=0.9), networks=256)
+
+
 def linearised_heads() -> dict[str, list[float]]:
     """What the law of many heads, for linearised training, predicts for the departure "heads"."""
     per_unit = [heads / PAPER.width for heads in (1, 4, 16, 64, 256)]
@@ -204,6 +209,28 @@ def linearised_heads() -> dict[str, list[float]]:
         ]
         for name, law in {"RND": rnd, "Bayesian RND": bayesian}.items()
     }
+
+
+def movement() -> dict[str, list[float]]:
+    """How far training moves the tangent kernel of all heads at X, relative to itself, in the departure "heads".
+
+    By kind of model.
+    """
+    return {
+        name: [moved(model, heads) for heads in (1, 4, 16, 64, 256)]
+        for name, model in {"RND": RND, "Bayesian RND": BayesianRND}.items()
+    }
+
+
+def moved(model: Any, heads: int) -> float:
+    """The same for one model and number of heads: a Frobenius norm over pairs of heads and points, mean over bodies."""
+    bodies = max(4, 64 // heads)
+    start, end = (
+        model(PAPER, heads, bodies, solver=GradientFlow(time, rtol=0.05)).fit(DATA.X).tangent_kernels(DATA.X)
+        for time in (1e-9, inf)
+    )
+    norms = (np.linalg.norm(of.reshape(len(of), -1), axis=1) for of in (end - start, start))
+    return float(np.mean(np.divide(*norms)))
 
 
 Verdict = Literal["safe", "biased", "meaningless"]
@@ -323,6 +350,16 @@ DEPARTURES: dict[str, Departure] = {
         "In the limit any rate below the edge finds the same solution; networks with larger kernels diverge earlier.",
         "Stay below half the edge.",
     ),
+    **{
+        f"batches_of_{size}": Departure(
+            f"rate, batches of {size}",
+            f"rate on batches of {size} points, with momentum 0.9, of 128 units",
+            {str(rate): partial(_batches, size, rate) for rate in (0.03, 0.06, 0.12, 0.24)},
+            "Every network can reach its targets, so the noise of minibatches ends with the error. Large steps remain.",
+            "Lower the rate.",
+        )
+        for size in (2, 5)
+    },
     "optimizer": Departure(
         "optimiser",
         "optimiser, of 128 units",

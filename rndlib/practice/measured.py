@@ -45,6 +45,11 @@ def rows() -> tuple[Row, ...]:
     )
 
 
+def movement() -> dict[str, list[float]]:
+    """What `departures.movement` measured."""
+    return _content()["movement"]
+
+
 def series(name: str) -> tuple[list[str], dict[str, list[Estimate]], str]:
     """One departure for `figures.departure`: its strengths, its ratios, and the label of its axis."""
     own = [row for row in rows() if row.departure == name]
