@@ -79,7 +79,7 @@ def kill(process, everything):
 @needs_snakemake
 def test_failing_hanging_and_killed_cells_stop_no_others_and_are_made_again_with_what_is_damaged(place):
     ways = [{"width": 1}, {"mode": "raise"}, {"width": 200}, {"width": 2}, {"width": 3}]
-    grid(place, list=[*ways, {"mode": "die"}, {"pause": 600}], timeout=5)
+    grid(place, list=[*ways, {"mode": "die"}, {"pause": 600}], timeout=15)
     code, out, err = small.call(place, *RUN)
     assert (code, err) == (1, "")  # Progress is shown on a terminal only.
     lines = out.splitlines()
@@ -109,7 +109,7 @@ def test_failing_hanging_and_killed_cells_stop_no_others_and_are_made_again_with
     (edited / "01_judge.ipynb").write_bytes(b" " + (edited / "01_judge.ipynb").read_bytes()[1:])
     (gone / "run.json").unlink()
     (place / "mended").touch()
-    grid(place, list=ways, timeout=5)
+    grid(place, list=ways, timeout=15)
     again = small.call(place, *RUN)
     assert again[0] == 1
     assert [row["status"] for row in rows(folder)] == ["PASS", "PASS", "FAIL", "PASS", "PASS"]

@@ -202,7 +202,7 @@ def test_a_kernel_that_dies_is_said_to_have_died(place):
 
 
 def test_a_run_over_its_time_limit_ends_with_all_that_it_started(place):
-    process = small.start(place, "run", "01", "-p", "mode", "hang", "--timeout", "8", kernels=True)
+    process = small.start(place, "run", "01", "-p", "mode", "hang", "--timeout", "20", kernels=True)
     out, err = process.communicate(timeout=60)
     assert process.returncode == TOO_LONG
     assert (out, err) == ("", "rndlib: took longer than its time limit, and was stopped\n")
