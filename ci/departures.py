@@ -20,7 +20,9 @@ from repeats import in_rounds
 
 from rndlib import cores, output
 from rndlib.practice import measured
-from rndlib.practice.departures import DEPARTURES, linearised_heads, measure, movement
+from rndlib.practice.crowds import linearised_heads, movement
+from rndlib.practice.departures import DEPARTURES
+from rndlib.practice.settings import measure
 from rndlib.running import provenance
 
 ROOT = Path(__file__).resolve().parent.parent

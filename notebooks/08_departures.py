@@ -84,12 +84,13 @@ from rndlib import (
 from rndlib.evidence.ledger import Ledger
 from rndlib.evidence.statistics import over_times, to_law
 from rndlib.evidence.tables import aligned
-from rndlib.practice import departures, measured
+from rndlib.practice import measured, settings
 from rndlib.practice.loops import Loop, Paper
+from rndlib.practice.regressions import own_regressions
 
 warnings.simplefilter("ignore", HeadsWarning)  # D-heads is about too many heads
 torch.set_num_threads(1)
-net = replace(departures.PAPER, width=width)
+net = replace(settings.PAPER, width=width)
 flow = GradientFlow(rtol=0.05)
 paper = datasets.toy(data_seed, n_test=n_points)
 X, y, points = paper.X, paper.y, paper.X_test
@@ -236,7 +237,7 @@ ledger
 # the near control the own kernels of networks of twice the width.
 
 # %%
-own = partial(departures.own_regressions, X=data.X, y=data.y, X_test=data.X_test, networks=networks, seed=seed + 1)
+own = partial(own_regressions, X=data.X, y=data.y, X_test=data.X_test, networks=networks, seed=seed + 1)
 _ = ledger.record(
     "D-labels",
     *(

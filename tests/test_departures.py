@@ -10,8 +10,9 @@ import pytest
 from rndlib import RND, explain_setting, laws
 from rndlib.evidence.estimate import Estimate
 from rndlib.evidence.statistics import to_law
-from rndlib.practice import advice, departures, measured
-from rndlib.practice.departures import DEPARTURES, Setting, measure, verdict
+from rndlib.practice import advice, crowds, measured
+from rndlib.practice.departures import DEPARTURES, verdict
+from rndlib.practice.settings import DATA, PAPER, Setting, measure
 
 
 def test_the_table_has_every_setting_once():
@@ -24,7 +25,7 @@ def test_the_table_has_every_setting_once():
 
 def test_a_law_of_linearised_heads_can_be_computed_again():
     stored = measured.linearised_heads()["linearised Bayesian RND"]
-    law = partial(laws.bayesian_rnd_error, departures.PAPER, departures.DATA.X, departures.DATA.X_test)
+    law = partial(laws.bayesian_rnd_error, PAPER, DATA.X, DATA.X_test)
     assert stored[3] == pytest.approx(np.mean(law(heads_per_width=0.25).var / law().var), rel=1e-6)
     assert all(np.diff(stored) < 0)
 
@@ -32,7 +33,7 @@ def test_a_law_of_linearised_heads_can_be_computed_again():
 def test_the_kernel_moves_more_with_more_heads():
     stored = measured.movement()
     assert all(np.all(np.diff(moves) > 0) for moves in stored.values())
-    assert stored["RND"][0] == pytest.approx(departures.moved(RND, heads=1), rel=1e-3)
+    assert stored["RND"][0] == pytest.approx(crowds.moved(RND, heads=1), rel=1e-3)
 
 
 def test_a_row_can_be_measured_again():
@@ -44,8 +45,8 @@ def test_a_row_can_be_measured_again():
 
 def test_ratios_see_a_wrong_half_and_a_wrong_posterior():
     """Laws of other networks move the ratios to them, and hardly that of the two sides. Labels move the ensemble's."""
-    small = Setting(replace(departures.PAPER, width=128), networks=256)
-    found, wrong = measure(small), measure(replace(small, kernel=replace(departures.PAPER, sigma_w=2.0)))
+    small = Setting(replace(PAPER, width=128), networks=256)
+    found, wrong = measure(small), measure(replace(small, kernel=replace(PAPER, sigma_w=2.0)))
     for name in ("rnd_to_law", "ensemble_to_law", "bayesian"):
         assert getattr(wrong, name).value < 0.8 * getattr(found, name).value, name
     assert wrong.rnd.value == pytest.approx(found.rnd.value, rel=0.05)
@@ -55,7 +56,7 @@ def test_ratios_see_a_wrong_half_and_a_wrong_posterior():
 
 
 def test_told_of_more_noise_than_there_is_the_error_grows():
-    small = Setting(replace(departures.PAPER, width=128), networks=256, noise_std=0.2, told_noise_std=0.2)
+    small = Setting(replace(PAPER, width=128), networks=256, noise_std=0.2, told_noise_std=0.2)
     right, wrong = (measure(of).bayesian.value for of in (small, replace(small, told_noise_std=0.8)))
     assert right == pytest.approx(1, abs=0.15)
     assert wrong > 2

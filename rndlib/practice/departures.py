@@ -1,142 +1,23 @@
-"""Settings that leave the paper's limit step by step, and what each makes of its two equalities.
+"""The ways to leave the paper's limit, step by step. Each setting changes one thing of its problem with ten points.
 
-The first is that half the mean squared RND error is the variance of an ensemble that is trained in the same way
-(Corollary 3.2). The second is that the mean square of the Bayesian RND error is the variance of the posterior
-(Theorem 4.2). Both are ratios that should be 1. Each setting changes one thing of the paper's problem with ten points.
 Notebook 08 shows them all.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
-from math import inf
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float
 
 from rndlib import datasets
-from rndlib.any_network import Network
-from rndlib.estimators import RND, BayesianRND, DeepEnsemble
 from rndlib.evidence.estimate import Estimate
-from rndlib.evidence.statistics import over_times, to_law
 from rndlib.network import MLP
-from rndlib.theory import kernels, laws, reference
-from rndlib.theory.dynamics import gain
-from rndlib.training import initial
-from rndlib.training.solvers import GradientDescent, GradientFlow, Solver
-
-DATA_SEED = 2
-POINTS = 32  # test points
-PAPER = MLP(3, width=256, depth=2, activation="silu", sigma_w=1.5, sigma_b=0.1)
-DATA = datasets.toy(DATA_SEED, n_test=POINTS)
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What is trained, on what, and how. The labels are those of the ensemble; RND has none.
-
-    Of each kind, `networks` are trained. RND has as many heads in all, with `heads` on each body. `loop` trains in
-    place of the solver. `kernel` and `prior` are those of the law of the ensemble and of the posterior, where they are
-    not those of `net`. The posterior has observation noise `noise_std`, and Bayesian RND is told of `told_noise_std`.
-    """
-
-    net: Network = PAPER
-    X: Float[np.ndarray, "n *shape"] = field(default_factory=lambda: DATA.X)
-    y: Float[np.ndarray, " n"] = field(default_factory=lambda: DATA.y)
-    X_test: Float[np.ndarray, "t *shape"] = field(default_factory=lambda: DATA.X_test)
-    solver: Solver = field(default_factory=partial(GradientFlow, rtol=0.05))
-    networks: int = 2048
-    heads: int = 1
-    loop: Any = None
-    kernel: reference.Network | None = None
-    prior: reference.Network | None = None
-    noise_std: float = 0.0
-    told_noise_std: float = 0.0
-
-
-@dataclass(frozen=True)
-class Ratios:
-    """What should be 1, with intervals.
-
-    rnd: half the RND error over the variance of the ensemble.
-    bayesian: the Bayesian RND error over the variance of the posterior.
-    rnd_to_law, ensemble_to_law: the two sides of the first, over their common law.
-    """
-
-    rnd: Estimate
-    bayesian: Estimate
-    rnd_to_law: Estimate
-    ensemble_to_law: Estimate
-
-
-def measure(setting: Setting, seed: int = 0) -> Ratios:
-    """Train all networks of a setting, and compare. Raises DivergenceError."""
-    X, y, points = setting.X, setting.y, setting.X_test
-    kernel: Any = setting.kernel or setting.net  # AnyNetwork always comes with a kernel
-    prior = setting.prior or kernel
-    variance = laws.ensemble(kernel, X, y, points).var
-    posterior = laws.posterior(prior, X, y, points, noise_std=setting.noise_std).var
-    if setting.loop is not None:
-        count = setting.networks
-        functions = setting.loop.functions(X, y, points, count, seed)
-        halves = setting.loop.errors(X, points, count, seed) ** 2 / 2
-        squares = setting.loop.errors(X, points, count, seed, bayesian=True) ** 2
-    else:
-        options: dict[str, Any] = {"seed": seed, "solver": setting.solver}
-        bodies = max(2, setting.networks // setting.heads)
-        functions = DeepEnsemble(setting.net, setting.networks, **options).fit(X, y).functions(points)
-        halves, squares = (
-            model(setting.net, setting.heads, bodies, **options).fit(X).variances(points, bodies)
-            for model in (RND, partial(BayesianRND, noise_std=setting.told_noise_std))
-        )
-    deviations = (functions - functions.mean(axis=0)) ** 2 * len(functions) / (len(functions) - 1)
-    logs = (
-        over_times(np.sqrt(2 * halves)[None], functions[None], variance[None]),  # errors with these halves
-        to_law(squares, posterior),
-        to_law(halves, variance),
-        to_law(deviations, variance),
-    )
-    return Ratios(*(Estimate(*(float(np.exp(end[0])) for end in (of.estimate, of.low, of.high))) for of in logs))
-
-
-def own_regressions(
-    net: MLP,
-    X: Float[np.ndarray, "n d"],
-    y: Float[np.ndarray, " n"],
-    X_test: Float[np.ndarray, "t d"],
-    networks: int,
-    seed: int = 0,
-    of_limit: bool = False,
-) -> Float[np.ndarray, "networks t"]:
-    """What training would make of untrained networks if each kept the tangent kernel that it starts with.
-
-    With `of_limit`, each has the kernel of infinite width in place of its own.
-    """
-    places = np.concatenate([X, X_test])
-    start = initial.functions(net, places, networks, seed=seed)[:, 0]
-    if of_limit:
-        return regression(net, X, y, X_test, start)
-    own = np.add(*initial.tangent_kernels(net, places, networks, seed=seed))[:, 0, 0]
-    return np.stack([_regression(kernel, f, y) for kernel, f in zip(own, start, strict=True)])
-
-
-def regression(
-    net: MLP,
-    X: Float[np.ndarray, "n d"],
-    y: Float[np.ndarray, " n"],
-    X_test: Float[np.ndarray, "t d"],
-    start: Float[np.ndarray, "networks places"],
-) -> Float[np.ndarray, "networks t"]:
-    """The kernel regression at infinite width from initial functions at X and X_test, in this order."""
-    kernel = kernels.kernel(net, np.concatenate([X, X_test])).ntk
-    return np.stack([_regression(kernel, f, y) for f in start])
-
-
-def _regression(kernel: np.ndarray, start: np.ndarray, y: np.ndarray) -> np.ndarray:
-    n = len(y)
-    weights = gain(kernel[:n, :n], kernel[:n, n:], inf, None)
-    return start[n:] - weights.T @ (start[:n] - y)
+from rndlib.practice.crowds import HEADS
+from rndlib.practice.settings import DATA, DATA_SEED, PAPER, POINTS, Setting
+from rndlib.theory import kernels
+from rndlib.training.solvers import GradientDescent, GradientFlow
 
 
 def _net(**changes: Any) -> Setting:
@@ -198,41 +79,6 @@ def _batches(size: int, rate: float) -> Setting:
     return replace(_loop("SGD", round(180 / rate), size, lr=rate, momentum=0.9), networks=256)
 
 
-def linearised_heads() -> dict[str, list[float]]:
-    """What the law of many heads, for linearised training, predicts for the departure "heads"."""
-    per_unit = [heads / PAPER.width for heads in (1, 4, 16, 64, 256)]
-    rnd, bayesian = laws.rnd_error, laws.bayesian_rnd_error
-    return {
-        f"linearised {name}": [
-            float(np.mean(law(PAPER, DATA.X, DATA.X_test, heads_per_width=c).var / law(PAPER, DATA.X, DATA.X_test).var))
-            for c in per_unit
-        ]
-        for name, law in {"RND": rnd, "Bayesian RND": bayesian}.items()
-    }
-
-
-def movement() -> dict[str, list[float]]:
-    """How far training moves the tangent kernel of all heads at X, relative to itself, in the departure "heads".
-
-    By kind of model.
-    """
-    return {
-        name: [moved(model, heads) for heads in (1, 4, 16, 64, 256)]
-        for name, model in {"RND": RND, "Bayesian RND": BayesianRND}.items()
-    }
-
-
-def moved(model: Any, heads: int) -> float:
-    """The same for one model and number of heads: a Frobenius norm over pairs of heads and points, mean over bodies."""
-    bodies = max(4, 64 // heads)
-    start, end = (
-        model(PAPER, heads, bodies, solver=GradientFlow(time, rtol=0.05)).fit(DATA.X).tangent_kernels(DATA.X)
-        for time in (1e-9, inf)
-    )
-    norms = (np.linalg.norm(of.reshape(len(of), -1), axis=1) for of in (end - start, start))
-    return float(np.mean(np.divide(*norms)))
-
-
 Verdict = Literal["safe", "biased", "meaningless"]
 
 
@@ -279,13 +125,7 @@ DEPARTURES: dict[str, Departure] = {
     "heads": Departure(
         "heads per unit",
         "heads per unit K/n, of 256 units",
-        {
-            "1/256": Setting,
-            "1/64": lambda: Setting(heads=4),
-            "1/16": lambda: Setting(heads=16),
-            "1/4": lambda: Setting(heads=64),
-            "1": lambda: Setting(heads=256),
-        },
+        {str(Fraction(heads, PAPER.width)): partial(Setting, heads=heads) for heads in HEADS},
         "The heads of one body compete for its hidden weights, and share one psi.",
         "Spread the heads over bodies.",
     ),

@@ -32,7 +32,7 @@ def _content() -> dict[str, Any]:
 
 
 def linearised_heads() -> dict[str, list[float]]:
-    """What `departures.linearised_heads` gives, which takes it a quarter of a minute."""
+    """What `crowds.linearised_heads` gives, which takes it a quarter of a minute."""
     return _content()["linearised_heads"]
 
 
@@ -46,7 +46,7 @@ def rows() -> tuple[Row, ...]:
 
 
 def movement() -> dict[str, list[float]]:
-    """What `departures.movement` measured."""
+    """What `crowds.movement` measured."""
     return _content()["movement"]
 
 
