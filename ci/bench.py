@@ -23,7 +23,7 @@ from rndlib import output
 from rndlib.running import costs, provenance
 
 ROOT = Path(__file__).resolve().parent.parent
-SECTIONS = ("kernels", "ensembles", "heads", "sampling", "floor", "growth", "whole")
+SECTIONS = ("kernels", "ensembles", "heads", "sampling", "networks", "floor", "growth", "whole")
 
 
 def load(name: str) -> Section:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from benchmarks.momentum import fewest
 from benchmarks.peers import Peer
 from rndlib import MLP, kernels
 from rndlib.training import backends
@@ -22,8 +23,6 @@ done, for half of the networks."""
 
 RATE = 0.95
 """The rate as a share of the largest stable one, 2 / lambda_max, at which the fastest mode would not come to rest."""
-
-MOST = 10**9
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Problem:
 
         Raises
         ------
-        ValueError: it takes more than `MOST` steps.
+        ValueError: as `fewest`.
         """
         values, vectors = np.linalg.eigh(kernels.kernel(self.net, self.X).ntk)
         across = kernels.kernel(self.net, self.X_test, self.X).ntk @ vectors / values
@@ -69,16 +68,7 @@ class Problem:
         def done(steps: int) -> bool:
             return float(np.median(_norm((residual * left**steps) @ across.T) / size)) <= ACCURACY
 
-        high = 1
-        while not done(high):
-            high *= 2
-            if high > MOST:
-                raise ValueError(f"descent takes more than {MOST} steps to {ACCURACY:g}: choose an easier problem")
-        low = high // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if done(middle) else (middle, high)
-        return high
+        return fewest(done)
 
 
 @dataclass(frozen=True)

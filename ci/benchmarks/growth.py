@@ -155,20 +155,29 @@ class Measured:
 
 def in_a_process(name: str, size: int) -> Measured:
     """Run a task at one size in a new process."""
+    return alone(_task, name, size)
+
+
+def alone(prepare: Callable[..., Callable[[], object]], *given: Any) -> Measured:
+    """Run what a function of a module prepares in a new process."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(measure, name, size).result()
+        return pool.submit(measure, prepare, *given).result()
 
 
-def measure(name: str, size: int) -> Measured:
-    """Run a task in this process. Its memory means something only where nothing larger ran before."""
+def measure(prepare: Callable[..., Callable[[], object]], *given: Any) -> Measured:
+    """Run it in this process. Its memory means something only where nothing larger ran before."""
     warnings.simplefilter("ignore", HeadsWarning)
-    call = TASKS[name].prepare(size)
+    call = prepare(*given)
     before = _peak()
     call()
     seconds = [once(call)]
     while len(seconds) < CALLS and sum(seconds) < ENOUGH:
         seconds.append(once(call))
     return Measured(seconds, _peak() - before)
+
+
+def _task(name: str, size: int) -> Callable[[], object]:
+    return TASKS[name].prepare(size)
 
 
 def _peak() -> int:
