@@ -381,7 +381,7 @@ def test_the_two_forms_of_a_network_are_one():
 def test_members_in_training_come_to_where_rndlib_s_do(monkeypatch):
     from benchmarks import own_training
 
-    for name, value in {"MEMBERS": 2, "CHECKED": 1, "REPEATS": 1, "TRAINED": 3000}.items():
+    for name, value in {"REPEATS": 1, "TRAINED": 3000}.items():
         monkeypatch.setattr(own_training, name, value)
     rows = own_training.rows(4, 10, 8, 0.05, 20)
     assert [row["by"] for row in rows] == [

@@ -9,6 +9,7 @@ from jax import lax
 from torch import nn
 
 from rndlib import MLP
+from rndlib.any_network import Weights
 from rndlib.jax import Function
 from rndlib.torch import Module
 from rndlib.torch.nature import Affine
@@ -49,6 +50,11 @@ def _init(channels: int, key: Any, outputs: int) -> Any:
     sizes = (channels, 1, 3, 3), (2 * channels, channels, 3, 3), (outputs, 8 * channels)
     shapes = [shape for size in sizes for shape in (size, size[:1])]
     return [jax.random.normal(k, shape) for k, shape in zip(jax.random.split(key, 6), shapes, strict=True)]
+
+
+def parameters(weights: Weights) -> list[Any]:
+    """The parameters of `apply`, from weights by name."""
+    return [weights[f"[{i}]"] for i in range(6)]
 
 
 def apply(params: Any, x: Any) -> Any:

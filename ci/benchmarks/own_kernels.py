@@ -20,14 +20,10 @@ from rndlib.training.backends.jax.precision import in_float64
 
 REPEATS = 2
 LIBRARY, WHOLE = "rndlib, Function", "jacrev, stored"
+JACOBIANS, PRODUCTS = "neural-tangents, Jacobians", "neural-tangents, products"
+PATCHES = f"{JACOBIANS}, of patches"
 # neural-tangents' third implementation, structured derivatives, fails with the JAX that the package imports under.
-WAYS = (
-    LIBRARY,
-    "rndlib, Module",
-    "neural-tangents, Jacobians",
-    "neural-tangents, products",
-    WHOLE,
-)
+WAYS = LIBRARY, "rndlib, Module", JACOBIANS, PATCHES, PRODUCTS, WHOLE
 
 
 def rows(n: int, channels: int, goal: float, goal_memory: float) -> list[Row]:
@@ -51,14 +47,19 @@ def rows(n: int, channels: int, goal: float, goal_memory: float) -> list[Row]:
 
 
 def prepare(way: str, n: int, channels: int) -> Callable[[], np.ndarray]:
-    """A call that forms the kernel (N, N) in float64, of the network that `kernels.empirical` draws first."""
+    """A call that forms the kernel (N, N) in float64, of the network that `kernels.empirical` draws first.
+
+    For `PATCHES`, neural-tangents gets the function as rndlib computes it, without JAX's own convolutions.
+    """
     X, _, _ = images.digits(n)
     if way.startswith("rndlib"):
         net = images.module(channels) if way == "rndlib, Module" else images.function(channels)
         net.examine(X)
         return lambda: kernels.empirical(net, X, draws=1).ntk
     net: Any = images.function(channels)
-    weights = net.initial(1, spawned(0, 0))
+    drawn = net.initial(1, spawned(0, 0))
+    weights = drawn if way == PATCHES else images.parameters(drawn)
+    apply: Any = net.of_weights if way == PATCHES else images.apply
     if way == WHOLE:
         form: Any = jax.jit(_stored, static_argnums=0)
     else:
@@ -66,13 +67,13 @@ def prepare(way: str, n: int, channels: int) -> Callable[[], np.ndarray]:
             import neural_tangents as nt
         kinds = nt.NtkImplementation
         form = nt.empirical_ntk_fn(
-            net.of_weights,
+            apply,
             trace_axes=(-1,),
             vmap_axes=0,
-            implementation=kinds.NTK_VECTOR_PRODUCTS if "products" in way else kinds.JACOBIAN_CONTRACTION,
+            implementation=kinds.NTK_VECTOR_PRODUCTS if way == PRODUCTS else kinds.JACOBIAN_CONTRACTION,
         )
         return partial(_called, jax.jit(lambda weights, X: form(X, None, weights)), weights, X)
-    return partial(_called, partial(form, net.of_weights), weights, X)
+    return partial(_called, partial(form, apply), weights, X)
 
 
 @in_float64

@@ -19,8 +19,8 @@ from rndlib.training.weights import Role
 ACCURACY = 1e-2
 """Relative distance of the test function from the converged flow's, at which training is done."""
 
-TIGHT = GradientFlow(rtol=1e-4)
-MEMBERS, CHECKED, REPEATS = 8, 3, 3
+TIGHT = GradientFlow(rtol=ACCURACY / 10)
+MEMBERS, REPEATS = 2, 2
 TRAINED = 20_000
 """Steps that a peer is trained for at most; where the linear model says more, its distance stays open."""
 
@@ -30,11 +30,12 @@ def rows(n: int, n_test: int, channels: int, seconds: float, goal: float) -> lis
     X, y, X_test = images.digits(n, n_test)
     net = images.module(channels)
     nets: dict[str, AnyNetwork] = {"rndlib, Module": net, "rndlib, Function": images.function(channels)}
-    models = {name: DeepEnsemble(net, MEMBERS, solver=GradientFlow(rtol=ACCURACY)) for name, net in nets.items()}
+    solver = GradientFlow(rtol=ACCURACY)
+    models = {name: DeepEnsemble(net, MEMBERS, solver=solver, dtype="float32") for name, net in nets.items()}
     calls: dict[str, Callable[[], object]] = {name: partial(m.fit, X, y) for name, m in models.items()}
     for call in calls.values():
         call()
-    some = [Member(net, body, X, y, X_test) for body in range(CHECKED)]
+    some = [Member(net, body, X, y, X_test) for body in range(MEMBERS)]
     rules, timed = {}, {}
     for rule in choices(some[0].values):
         each = [choices(member.values)[rule] for member in some]
@@ -48,8 +49,8 @@ def rows(n: int, n_test: int, channels: int, seconds: float, goal: float) -> lis
     found, limits = [], np.empty(0)
     for name, model in models.items():
         time = times[name]
-        tight = DeepEnsemble(nets[name], CHECKED, solver=TIGHT).fit(X, y).functions(X_test)
-        error = float(np.median(_distance(model.functions(X_test)[:CHECKED], tight)))
+        tight = DeepEnsemble(nets[name], MEMBERS, solver=TIGHT, dtype="float32").fit(X, y).functions(X_test)
+        error = float(np.median(_distance(model.functions(X_test), tight)))
         steps = {"steps": model.report.evaluations, "error": error}
         ours = {} if name == first else {"times rndlib's": ratio(time, times[first])}
         found.append({**shared, "by": name, "seconds": time.spread, **ours, **steps})
