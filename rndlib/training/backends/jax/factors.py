@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import Literal
 
 from rndlib.factors import Factors, formed, shorter
+from rndlib.training.backends.jax.evaluation import bound, evaluated
 
 _MOVES = {"reshape", "transpose", "squeeze", "broadcast_in_dim", "convert_element_type", "copy", "rev", "neg"}
 
@@ -66,40 +66,28 @@ class _Run:
         self.otherwise: set[int] = set()
 
     def __call__(self, leaves: dict[int, Any], x: Any) -> Any:
-        (out,) = self._evaluate(self.traced.jaxpr, self.traced.consts, [*leaves.values(), x])
+        (out,) = evaluated(self.traced.jaxpr, self.traced.consts, [*leaves.values(), x], self._step)
         return self._plain(out)
-
-    def _evaluate(self, jaxpr: Any, constants: Any, inputs: list[Any]) -> list[Any]:
-        known = dict(zip(jaxpr.constvars, constants, strict=True)) | dict(zip(jaxpr.invars, inputs, strict=True))
-
-        def value(atom: Any) -> Any:
-            return atom.val if isinstance(atom, Literal) else known[atom]
-
-        for step in jaxpr.eqns:
-            known.update(zip(step.outvars, self._step(step, [value(atom) for atom in step.invars]), strict=True))
-        return [value(atom) for atom in jaxpr.outvars]
 
     def _step(self, step: Any, values: list[Any]) -> list[Any]:
         name, weights = step.primitive.name, [i for i, value in enumerate(values) if isinstance(value, _Weight)]
-        if name in ("pjit", "jit"):
-            return self._evaluate(step.params["jaxpr"].jaxpr, step.params["jaxpr"].consts, values)
         if len(weights) == 1:
             (index,), weight = weights, values[weights[0]]
             others = values[:index] + values[index + 1 :]
             bare = [*values[:index], weight.value, *values[index + 1 :]]
             if name in _MOVES and step.outvars[0].aval.size == weight.value.size:
                 sign = -1.0 if name == "neg" else 1.0
-                return [replace(weight, value=_bound(step, bare)[0], factor=sign * weight.factor)]
+                return [replace(weight, value=bound(step, bare)[0], factor=sign * weight.factor)]
             if name in ("mul", "div") and np.ndim(others[0]) == 0 and (name == "mul" or index == 0):
                 factor = weight.factor * others[0] if name == "mul" else weight.factor / others[0]
-                return [replace(weight, value=_bound(step, bare)[0], factor=factor)]
+                return [replace(weight, value=bound(step, bare)[0], factor=factor)]
             if (
                 len(values) == 2
                 and weight.leaf not in self.written
                 and (found := _product(step, others[0], weight.value, index))
             ):
-                return [self._moved(weight, _bound(step, bare)[0], *found)]
-        return _bound(step, [self._plain(value) for value in values])
+                return [self._moved(weight, bound(step, bare)[0], *found)]
+        return bound(step, [self._plain(value) for value in values])
 
     def _plain(self, value: Any) -> Any:
         if not isinstance(value, _Weight):
@@ -142,10 +130,3 @@ def _product(step: Any, data: Any, weight: Any, index: int) -> tuple[Any, list[i
         read = jnp.moveaxis(patches, features, -1).reshape(-1, patches.shape[features])
         return read, [axis for axis in axes if axis != features] + [features]
     return None
-
-
-def _bound(step: Any, values: list[Any]) -> list[Any]:
-    found = step.primitive.get_bind_params(step.params)
-    functions, params = found if isinstance(found, tuple) else ((), found)  # one of the two, from JAX 0.10 on
-    result = step.primitive.bind(*functions, *values, **params)
-    return list(result) if step.primitive.multiple_results else [result]
