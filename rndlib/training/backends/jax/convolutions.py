@@ -30,28 +30,35 @@ def by_products(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _step(step: Any, values: list[Any]) -> list[Any]:
-    plain = step.primitive.name == "conv_general_dilated" and _in_one_group(step.params)
-    return [_product(step, *values)] if plain else bound(step, values)
+    return [_product(step, *values)] if is_plain(step) else bound(step, values)
 
 
-def _in_one_group(given: Any) -> bool:
+def is_plain(step: Any) -> bool:
+    """Whether it is a convolution in which every output reads all channels of its own image alone."""
+    given = step.params
+    if step.primitive.name != "conv_general_dilated":
+        return False
     return given["feature_group_count"] == 1 and given["batch_group_count"] == 1
 
 
 def _product(step: Any, data: Any, weights: Any) -> jax.Array:
-    numbers = step.params["dimension_numbers"]
-    weights = jnp.transpose(weights, numbers.rhs_spec)
-    read = _patches(jnp.transpose(data, numbers.lhs_spec), weights.shape[2:], step.params)
+    read = patches(step, data, weights.shape)
+    weights = jnp.transpose(weights, step.params["dimension_numbers"].rhs_spec)
     out = read @ weights.reshape(len(weights), -1).T  # (images, *positions, outputs)
-    written = numbers.out_spec[0], *numbers.out_spec[2:], numbers.out_spec[1]
-    return out.transpose(np.argsort(written)).astype(step.outvars[0].aval.dtype)
+    return out.transpose(np.argsort(positions_first(step))).astype(step.outvars[0].aval.dtype)
 
 
-def _patches(images: jax.Array, window: tuple[int, ...], given: Any) -> jax.Array:
-    """What each position reads, (images, *positions, channels * pixels of the window), of (images, channels, *pixels).
+def positions_first(step: Any) -> list[int]:
+    """The axes of the result: images, positions, outputs."""
+    images, outputs, *positions = step.params["dimension_numbers"].out_spec
+    return [images, *positions, outputs]
 
-    given : strides, padding and dilations, as the parameters of JAX's primitive have them.
-    """
+
+def patches(step: Any, data: Any, weights: tuple[int, ...]) -> jax.Array:
+    """What each position reads, (images, *positions, channels * pixels of the window), for weights of this shape."""
+    given = step.params
+    numbers = given["dimension_numbers"]
+    images, window = jnp.transpose(data, numbers.lhs_spec), [weights[axis] for axis in numbers.rhs_spec[2:]]
     none = 0, 0, 0
     between = [gap - 1 for gap in given["lhs_dilation"]]
     edges = [(*edge, gap) for edge, gap in zip(given["padding"], between, strict=True)]

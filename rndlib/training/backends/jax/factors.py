@@ -14,9 +14,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from rndlib.factors import Factors, formed, shorter
+from rndlib.training.backends.jax.convolutions import is_plain, patches, positions_first
 from rndlib.training.backends.jax.evaluation import bound, evaluated
 
 _MOVES = {"reshape", "transpose", "squeeze", "broadcast_in_dim", "convert_element_type", "copy", "rev", "neg"}
@@ -113,20 +113,7 @@ def _product(step: Any, data: Any, weight: Any, index: int) -> tuple[Any, list[i
         read = jnp.moveaxis(data, summed, range(-len(summed), 0)).reshape(-1, prod(data.shape[a] for a in summed))
         outputs = weight.ndim - len(summed)
         return read, axes if index else axes[outputs:] + axes[:outputs]
-    if step.primitive.name == "conv_general_dilated" and index == 1 and weight.size:
-        if given["feature_group_count"] > 1 or given["batch_group_count"] > 1:
-            return None
-        numbers = given["dimension_numbers"]
-        patches = lax.conv_general_dilated_patches(
-            data,
-            [weight.shape[axis] for axis in numbers.rhs_spec[2:]],
-            given["window_strides"],
-            given["padding"],
-            given["lhs_dilation"],
-            given["rhs_dilation"],
-            numbers,
-        )
-        features = numbers.out_spec[1]
-        read = jnp.moveaxis(patches, features, -1).reshape(-1, patches.shape[features])
-        return read, [axis for axis in axes if axis != features] + [features]
+    if index == 1 and weight.size and is_plain(step):
+        read = patches(step, data, weight.shape)
+        return read.reshape(-1, read.shape[-1]), positions_first(step)
     return None
