@@ -97,6 +97,8 @@ def test_push_forward(case):
     step = body(draw(case.net, HEADS, 5, Role.MEMBER, range(1)), 0)
     forth = at.push_forward(arrays(step))
     close(forth.ravel(), case.J @ flat(step))
+    of_body = [*step[:-1], tuple(map(np.zeros_like, step[-1]))]
+    close(at.push_forward(arrays(step)[:-1]).ravel(), case.J @ flat(of_body))
 
 
 def test_body_tangent(case):

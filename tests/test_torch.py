@@ -81,9 +81,13 @@ def test_pull_back(case):
 
 
 def test_push_forward(case):
+    import torch
+
     net, params, f, tangent, J = case
     change = tensors(draw(net, HEADS, 2, Role.MEMBER, range(BODIES)))
     close(tangent.push_forward(change).flatten(1), (J @ flat(change)[..., None])[..., 0])
+    of_body = [*change[:-1], tuple(map(torch.zeros_like, change[-1]))]
+    close(tangent.push_forward(change[:-1]), tangent.push_forward(of_body))
     close(f, apply_(net, params))
 
 

@@ -54,7 +54,7 @@ class Linearised(TangentKernel[Array], Protocol[Array, Change]):
     """
 
     def push_forward(self, change: Change) -> Array:
-        """J times a change of the parameters: (N, K)."""
+        """J times a change of the parameters: (N, K). Last layers that it leaves out do not change."""
         ...
 
     def pull_back(self, v: Array) -> Change:

@@ -146,8 +146,7 @@ def _functions(net, chunks, params):
 def _tangents(net, chunks, params, directions):
     def one(body):
         params, directions = body
-        change = [*directions, jax.tree.map(jnp.zeros_like, params[-1])]
-        return lax.map(lambda x: linearised(net, params, x)[1].push_forward(change), chunks)
+        return lax.map(lambda x: linearised(net, params, x)[1].push_forward(directions), chunks)
 
     return lax.map(one, (params, directions))
 

@@ -112,10 +112,13 @@ class LinearMLP:
     grams: list[Array]  # G^l, (N, N)
 
     def push_forward(self, change: Params) -> Float[Array, "n heads"]:
-        dz = jnp.zeros((self.inputs[0].shape[0], 0), self.inputs[0].dtype)
-        for l, ((dw, db), x) in enumerate(zip(scaled(self.net, change), self.inputs, strict=True)):
-            carried = (self.slopes[l - 1] * dz) @ self.weights[l] if l else 0.0
-            dz = carried + _across(x, dw) + db
+        layers = scaled(self.net, change)
+        dz = jnp.zeros((self.inputs[0].shape[0], self.weights[0].shape[1]), self.inputs[0].dtype)
+        for l, x in enumerate(self.inputs):
+            dz = (self.slopes[l - 1] * dz) @ self.weights[l] if l else dz
+            if l < len(layers):
+                dw, db = layers[l]
+                dz = dz + _across(x, dw) + db
         return dz
 
     def pull_back(self, v: Float[Array, "n heads"]) -> Params:

@@ -25,8 +25,11 @@ class Traced:
 
     def __init__(self, function: Callable[[Any, Any], Any], params: Any, X: Float[Array, "n *shape"]):
         self.function, self.params, self.X = function, params, X
-        self.values, self.push_forward = jax.linearize(lambda params: function(params, X), params)
-        self._transposed = jax.linear_transpose(self.push_forward, params)
+        self.values, self._pushed = jax.linearize(lambda params: function(params, X), params)
+        self._transposed = jax.linear_transpose(self._pushed, params)
+
+    def push_forward(self, change: Any) -> Float[Array, "n heads"]:
+        return self._pushed([*change, *jax.tree.map(jnp.zeros_like, self.params[len(change) :])])
 
     def pull_back(self, v: Float[Array, "n heads"]) -> Any:
         return self._transposed(v)[0]

@@ -73,8 +73,7 @@ class TorchBackend:
     @torch.no_grad()
     def tangents(self, net: Network, params: Params, directions: Directions, X: Points, dtype: str) -> Functions:
         def tangent(x: Tensor, params: Any, directions: Any) -> Tensor:
-            change = [*directions, mapped(torch.zeros_like, params[-1])]
-            return linearised(net, params, x)[1].push_forward(change)
+            return linearised(net, params, x)[1].push_forward(directions)
 
         values = self._in_chunks(net, X, dtype, tangent, *paired(params, directions))
         return values.reshape(len(params[0][0]), -1, len(X))

@@ -87,10 +87,12 @@ class LinearMLP:
 
     def push_forward(self, change: Any) -> Float[Tensor, "*stack n heads"]:
         dz = self.inputs[0].new_zeros(())
-        for l, ((dw, db), x) in enumerate(zip(change, self.inputs, strict=True)):
-            carried = (self.slopes[l - 1] * dz) @ self.weights[l].mT if l else 0.0
-            dz = carried + x @ dw.mT + self.net.sigma_b * db[..., None, :]
-        return dz
+        for l, x in enumerate(self.inputs):
+            dz = (self.slopes[l - 1] * dz) @ self.weights[l].mT if l else dz
+            if l < len(change):
+                dw, db = change[l]
+                dz = dz + x @ dw.mT + self.net.sigma_b * db[..., None, :]
+        return dz if change else x.new_zeros(*x.shape[:-1], self.weights[-1].shape[-2])
 
     def pull_back(self, v: Float[Tensor, "*stack n heads"]) -> Any:
         each = zip(self._backward(v, self.slopes), self.inputs, strict=True)

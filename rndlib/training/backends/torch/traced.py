@@ -50,7 +50,9 @@ class TracedBody:
     def push_forward(self, change: Any) -> Float[Tensor, "n heads"]:
         v, pulled = self.pulled
         moved = [a for layer in change for a in layer]
-        used = [(p, a) for p, a in zip(pulled, moved, strict=True) if p.requires_grad]
+        used = [(p, a) for p, a in zip(pulled, moved, strict=False) if p.requires_grad]
+        if not used:
+            return torch.zeros_like(v)
         return torch.autograd.grad([p for p, _ in used], v, [a for _, a in used], retain_graph=True)[0]
 
     def pull_back(self, v: Float[Tensor, "n heads"]) -> Any:
