@@ -1,4 +1,4 @@
-"""The convolutional networks of notebook 07, against JAX's own convolutions and neural-tangents' kernels."""
+"""The convolutional networks of notebook 07: their parametrisation, and neural-tangents' kernels."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.neural_tangents
 IMAGES = np.random.default_rng(0).standard_normal((3, 8, 8, 1))
 
 
-def test_products_of_patches_are_convolutions():
+def test_networks_are_parametrised_as_in_eq_1():
     sigma_w, sigma_b = 1.3, 0.2
     net = convolutions.in_jax(4, sigma_w, sigma_b)
     parameters, x = net.init(jax.random.key(1), 2), jax.numpy.asarray(IMAGES)

@@ -43,8 +43,8 @@ def is_plain(step: Any) -> bool:
 
 def _product(step: Any, data: Any, weights: Any) -> jax.Array:
     read = patches(step, data, weights.shape)
-    weights = jnp.transpose(weights, step.params["dimension_numbers"].rhs_spec)
-    out = read @ weights.reshape(len(weights), -1).T  # (images, *positions, outputs)
+    outputs, channels, *window = step.params["dimension_numbers"].rhs_spec
+    out = read @ jnp.transpose(weights, (*window, channels, outputs)).reshape(-1, weights.shape[outputs])
     return out.transpose(np.argsort(positions_first(step))).astype(step.outvars[0].aval.dtype)
 
 
@@ -55,23 +55,25 @@ def positions_first(step: Any) -> list[int]:
 
 
 def patches(step: Any, data: Any, weights: tuple[int, ...]) -> jax.Array:
-    """What each position reads, (images, *positions, channels * pixels of the window), for weights of this shape."""
+    """What each position reads, (images, *positions, pixels of the window * channels), for weights of this shape.
+
+    Channels stay side by side in memory, so that most of the copying is of whole rows.
+    """
     given = step.params
     numbers = given["dimension_numbers"]
-    images, window = jnp.transpose(data, numbers.lhs_spec), [weights[axis] for axis in numbers.rhs_spec[2:]]
+    first, channels, *places = numbers.lhs_spec
+    window = [weights[axis] for axis in numbers.rhs_spec[2:]]
     none = 0, 0, 0
     between = [gap - 1 for gap in given["lhs_dilation"]]
     edges = [(*edge, gap) for edge, gap in zip(given["padding"], between, strict=True)]
-    images = lax.pad(images, jnp.zeros((), images.dtype), [none, none, *edges])
-    strides, apart = given["window_strides"], given["rhs_dilation"]
-    wide = [(size - 1) * gap for size, gap in zip(window, apart, strict=True)]
-    last = [size - more for size, more in zip(images.shape[2:], wide, strict=True)]
-    # A slice for each pixel of the window: unlike a gather, its transpose is fast.
-    starts = [[at * gap for at, gap in zip(pixel, apart, strict=True)] for pixel in np.ndindex(*window)]
-    ends = [[start + size for start, size in zip(each, last, strict=True)] for each in starts]
-    slices = [
-        lax.slice(images, (0, 0, *start), (*images.shape[:2], *end), (1, 1, *strides))
-        for start, end in zip(starts, ends, strict=True)
-    ]
-    read = jnp.moveaxis(jnp.stack(slices, 2), (1, 2), (-2, -1))
-    return read.reshape(*read.shape[:-2], -1)
+    read = jnp.transpose(data, (first, *places, channels))
+    read = lax.pad(read, jnp.zeros((), read.dtype), [none, *edges, none])
+    # One axis after the other, and a slice for each pixel: few to compile, and unlike a gather's, their transpose is
+    # fast.
+    for axis, (size, stride, apart) in enumerate(
+        zip(window, given["window_strides"], given["rhs_dilation"], strict=True)
+    ):
+        last = read.shape[axis + 1] - (size - 1) * apart
+        starts = [pixel * apart for pixel in range(size)]
+        read = jnp.stack([lax.slice_in_dim(read, at, at + last, stride, axis + 1) for at in starts], -2)
+    return read.reshape(*read.shape[: len(window) + 1], -1)
