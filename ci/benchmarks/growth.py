@@ -147,7 +147,7 @@ def _rows(name: str, sizes: Sequence[int]) -> list[Row]:
 
 @dataclass(frozen=True)
 class Measured:
-    """Wall seconds of the calls after the first, and the bytes by which the process's peak memory rose."""
+    """Wall seconds of the calls, without the first unless that is all, and the bytes by which peak memory rose."""
 
     seconds: list[float]
     memory: int
@@ -158,18 +158,20 @@ def in_a_process(name: str, size: int) -> Measured:
     return alone(_task, name, size)
 
 
-def alone(prepare: Callable[..., Callable[[], object]], *given: Any) -> Measured:
-    """Run what a function of a module prepares in a new process."""
+def alone(prepare: Callable[..., Callable[[], object]], *given: Any, cold: bool = False) -> Measured:
+    """Run what a function of a module prepares in a new process; with `cold`, once, the time to compile included."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(measure, prepare, *given).result()
+        return pool.submit(measure, prepare, *given, cold=cold).result()
 
 
-def measure(prepare: Callable[..., Callable[[], object]], *given: Any) -> Measured:
+def measure(prepare: Callable[..., Callable[[], object]], *given: Any, cold: bool = False) -> Measured:
     """Run it in this process. Its memory means something only where nothing larger ran before."""
     warnings.simplefilter("ignore", HeadsWarning)
     call = prepare(*given)
     before = _peak()
-    call()
+    seconds = [once(call)]
+    if cold:
+        return Measured(seconds, _peak() - before)
     seconds = [once(call)]
     while len(seconds) < CALLS and sum(seconds) < ENOUGH:
         seconds.append(once(call))
