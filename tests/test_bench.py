@@ -448,7 +448,7 @@ def test_the_networks_section_has_the_largest_case_in_the_full_run_alone(monkeyp
     assert len(quick) == 4
     assert cast(partial, full[-1]).func is networks._largest
     monkeypatch.setattr(
-        networks, "alone", lambda prepare, *given: (prepare(*given)(), SimpleNamespace(memory=2**31, seconds=[1.0]))[1]
+        networks, "alone", lambda prepare, *given, cold: (prepare(*given)(), SimpleNamespace(memory=2**31, seconds=[1.0]))[1]
     )
     rows = networks._largest(5, 3)
     assert [row["MiB"] for row in rows] == [2048, 2048]

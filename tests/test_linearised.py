@@ -3,6 +3,8 @@
 from functools import partial
 from math import inf
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.linalg import expm
@@ -10,8 +12,11 @@ from scipy.stats import chi2
 from torch import nn
 
 from rndlib import MLP, RND, BayesianRND, GradientDescent, GradientFlow, datasets
+from rndlib.jax import Function
 from rndlib.torch import Module
 from rndlib.training import problem
+from rndlib.training.backends.jax import traced as of_jax
+from rndlib.training.backends.torch import traced as of_torch
 
 pytestmark = pytest.mark.torch
 
@@ -24,10 +29,21 @@ def small(outputs: int) -> nn.Module:
     return nn.Sequential(nn.Linear(3, 24), nn.SiLU(), nn.Linear(24, 24), nn.LayerNorm(24), nn.Linear(24, outputs))
 
 
+def drawn(key, outputs):
+    keys = jax.random.split(key, 3)
+    return [jax.random.normal(k, shape) for k, shape in zip(keys, [(3, 24), (24,), (24, outputs)], strict=True)]
+
+
+def applied(params, x):
+    inner, bias, outer = params
+    return jnp.tanh(x @ inner + bias) @ outer / 5
+
+
 NETWORKS = {
     "jax": (MLP(3, width=32), "jax"),
     "torch": (MLP(3, width=32, depth=3), "torch"),
     "module": (Module(small), None),
+    "function": (Function(drawn, applied), None),
 }
 
 
@@ -92,6 +108,19 @@ def test_heads_are_taken_a_few_at_a_time(name, monkeypatch):
     expected = make().fit(DATA.X, DATA.y).sample_y(DATA.X_test, 3)
     monkeypatch.setattr(problem, "DIRECTIONS_BYTES", 1)
     np.testing.assert_allclose(make().fit(DATA.X, DATA.y).sample_y(DATA.X_test, 3), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("net", [Module(small), Function(drawn, applied)], ids=["module", "function"])
+def test_derivatives_are_taken_at_a_few_points_at_a_time(net, monkeypatch):
+    model = BayesianRND(net, heads=3, linearised=True).fit(DATA.X, DATA.y)
+    expected = model.errors(DATA.X_test)
+    size = net.parameters(1)
+    for of in (of_jax, of_torch):
+        monkeypatch.setattr(of, "FORMED", 4 * size)  # four points, which divide neither N nor the test points
+    jax.clear_caches()
+    again = BayesianRND(net, heads=3, linearised=True).fit(DATA.X, DATA.y)
+    np.testing.assert_allclose(again.errors(DATA.X_test), expected, rtol=1e-9, atol=1e-9)
+    jax.clear_caches()
 
 
 def test_each_body_has_a_mean_of_its_own():

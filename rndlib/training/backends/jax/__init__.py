@@ -155,8 +155,7 @@ def _tangents(net, chunks, params, directions):
 def _pulled(net, X, params, columns):
     def one(body):
         params, columns = body
-        _, tangent = linearised(net, params, X)
-        return lax.map(lambda v: tangent.pull_back(v[:, None]), columns)
+        return linearised(net, params, X)[1].pull_back_columns(columns)
 
     return lax.map(one, (params, columns))
 
@@ -165,7 +164,7 @@ def _pulled(net, X, params, columns):
 def _pushed(net, chunks, params, changes):
     def one(body):
         params, changes = body
-        return lax.map(lambda x: jax.vmap(linearised(net, params, x)[1].push_forward)(changes)[:, :, 0].T, chunks)
+        return lax.map(lambda x: linearised(net, params, x)[1].push_forward_columns(changes), chunks)
 
     return lax.map(one, (params, changes))
 

@@ -146,6 +146,14 @@ class LinearMLP:
         weights = net.sigma_w / sqrt(last.shape[1]) * (v[:, 0] @ last)
         return [*gradients, (weights[:, :, None], net.sigma_b * v.sum(2))]
 
+    def push_forward_columns(self, changes: Any) -> Float[Array, "n columns"]:
+        """J times several changes of the parameters of one output, on the leading axis of every array."""
+        return vmap(self.push_forward)(changes)[:, :, 0].T
+
+    def pull_back_columns(self, v: Float[Array, "columns n"]) -> Any:
+        """J' v of several vectors v, of one output, on the leading axis of every array."""
+        return lax.map(lambda one: self.pull_back(one[:, None]), v)
+
     def kernel_product(self, v: Float[Array, "n heads"]) -> Float[Array, "n heads"]:
         deltas = self._backward(v)[::-1]
         dz = self.grams[0] @ deltas[0]

@@ -38,6 +38,42 @@ class Traced:
         """J' v of several vectors v, on the leading axis of every array."""
         return vmap(self.pull_back)(v)
 
+    def push_forward_columns(self, changes: Any) -> Float[Array, "n columns"]:
+        """J times several changes of the parameters of one output. Each row of J is formed once, for all of them."""
+        flat = jax.tree.map(lambda a: a.reshape(len(a), -1), changes)
+
+        def products(x: Any) -> Any:
+            each = jax.tree.map(lambda J, change: J.reshape(len(J), -1) @ change.T, self._rows(x), flat)
+            return sum(jax.tree.leaves(each))
+
+        columns = lax.map(products, self._blocks())
+        return columns.reshape(-1, columns.shape[-1])[: len(self.X)]
+
+    def pull_back_columns(self, v: Float[Array, "columns n"]) -> Any:
+        """J' v of several vectors v, of one output, by the rows of J."""
+
+        def added(total: Any, block: Any) -> Any:
+            x, some = block
+            return jax.tree.map(lambda a, J: a + jnp.tensordot(some, J, ((0,), (0,))), total, self._rows(x)), None
+
+        none = jax.tree.map(lambda a: jnp.zeros((len(v), *a.shape), a.dtype), self.params)
+        blocks = self._blocks()
+        rows = blocks.shape[1]
+        padded = jnp.concatenate([v.T, jnp.zeros((blocks.shape[0] * rows - len(v.T), len(v)), v.dtype)])
+        return lax.scan(added, none, (blocks, padded.reshape(-1, rows, len(v))))[0]
+
+    def _rows(self, x: Float[Array, "rows *shape"]) -> Any:
+        """J of one output at some points, which come first in every array."""
+        return vmap(jax.grad(lambda params, x: self.function(params, x[None])[0, 0]), (None, 0))(self.params, x)
+
+    def _blocks(self) -> Float[Array, "blocks rows *shape"]:
+        """The points in blocks of which `FORMED` allows the rows of J; the last is filled with the first point."""
+        X, size = self.X, sum(a.size for a in jax.tree.leaves(self.params))
+        rows = max(1, min(len(X), FORMED // size))
+        missing = -len(X) % rows
+        filled = jnp.concatenate([X, jnp.broadcast_to(X[:1], (missing, *X.shape[1:]))])
+        return filled.reshape(-1, rows, *X.shape[1:])
+
     def kernel_product(self, v: Float[Array, "n heads"]) -> Float[Array, "n heads"]:
         return self.push_forward(self.pull_back(v))
 

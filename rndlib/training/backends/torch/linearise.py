@@ -92,7 +92,7 @@ class LinearMLP:
             if l < len(change):
                 dw, db = change[l]
                 dz = dz + x @ dw.mT + self.net.sigma_b * db[..., None, :]
-        return dz if change else x.new_zeros(*x.shape[:-1], self.weights[-1].shape[-2])
+        return dz if change else self.inputs[-1].new_zeros(*self.inputs[-1].shape[:-1], self.weights[-1].shape[-2])
 
     def pull_back(self, v: Float[Tensor, "*stack n heads"]) -> Any:
         each = zip(self._backward(v, self.slopes), self.inputs, strict=True)

@@ -4,7 +4,7 @@ J v comes from differentiating the product J' v, a linear function of v, once mo
 that is there already, where forward differentiation would evaluate the network anew.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
@@ -58,6 +58,26 @@ class TracedBody:
     def pull_back(self, v: Float[Tensor, "n heads"]) -> Any:
         flat = iter(torch.autograd.grad(self.graph, self.leaves, v, retain_graph=True, materialize_grads=True))
         return mapped(lambda _: next(flat), self.params)
+
+    def push_forward_each(self, changes: Any) -> Float[Tensor, "vectors n"]:
+        """J times several changes of the parameters of one output. Each row of J is formed once, for all of them."""
+        flat = torch.cat([a.flatten(1) for layer in changes for a in layer], 1)
+        return torch.cat([flat @ J.mT for _, J in self._rows()], 1)
+
+    def pull_back_each(self, v: Float[Tensor, "vectors n"]) -> Any:
+        """J' v of several vectors v, of one output, by the rows of J."""
+        flat = torch.stack([v[:, some] @ J for some, J in self._rows()]).sum(0)
+        parts = iter(flat.split([a.numel() for a in self.leaves], 1))
+        return mapped(lambda a: next(parts).reshape(len(v), *a.shape), self.params)
+
+    def _rows(self) -> Iterator[tuple[slice, Float[Tensor, "points size"]]]:
+        """The rows of J, of one output, for as many points at a time as `FORMED` allows."""
+        each = vmap(grad(lambda params, x: self.function(params, x[None])[0, 0]), (None, 0))
+        params = mapped(Tensor.detach, self.params)
+        rows = max(1, FORMED // sum(a.numel() for a in self.leaves))
+        for first in range(0, len(self.X), rows):
+            some = slice(first, first + rows)
+            yield some, torch.cat([a.flatten(1) for layer in each(params, self.X[some]) for a in layer], 1)
 
     def kernel_product(self, v: Float[Tensor, "vectors n heads"]) -> Float[Tensor, "vectors n heads"]:
         return torch.stack([self.push_forward(self.pull_back(one)) for one in v])
@@ -117,15 +137,15 @@ class Traced:
         parts = [one.pull_back(own) for one, own in zip(self.each, v, strict=True)]
         return mapped(lambda *same: torch.stack(same), *parts)
 
-    def push_forward_each(self, changes: Any) -> Float[Tensor, "bodies vectors n heads"]:
-        """J times several changes of the parameters, (bodies, vectors, ...)."""
-        each = (mapped(lambda a, i=i: a[:, i], changes) for i in range(changes[-1][0].shape[1]))
-        return torch.stack([self.push_forward(change) for change in each], 1)
+    def push_forward_each(self, changes: Any) -> Float[Tensor, "bodies vectors n 1"]:
+        """J times several changes of the parameters, (bodies, vectors, ...), of networks of one output."""
+        parts = (mapped(lambda a, i=i: a[i], changes) for i in range(len(self.each)))
+        return torch.stack([one.push_forward_each(part) for one, part in zip(self.each, parts, strict=True)])[..., None]
 
-    def pull_back_each(self, v: Float[Tensor, "bodies vectors n heads"]) -> Any:
+    def pull_back_each(self, v: Float[Tensor, "bodies vectors n 1"]) -> Any:
         """J' v of several vectors v, in the shape of the parameters, (bodies, vectors, ...)."""
-        each = [self.pull_back(one) for one in v.unbind(1)]
-        return mapped(lambda *same: torch.stack(same, 1), *each)
+        parts = [one.pull_back_each(own) for one, own in zip(self.each, v[..., 0], strict=True)]
+        return mapped(lambda *same: torch.stack(same), *parts)
 
     def kernel_product(self, v: Float[Tensor, "bodies vectors n heads"]) -> Float[Tensor, "bodies vectors n heads"]:
         """Theta v of several vectors v."""
