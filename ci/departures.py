@@ -2,23 +2,21 @@
 
     python ci/departures.py [DEPARTURE...]
 
-Each setting is appended to `results/departures.jsonl` as soon as it is measured, so an interrupted run goes on where it
-stopped; a change of the library or its versions starts over. At the end the table is written; where departures are
-named, the rows of all others stay.
+Each setting is put on record in `results/departures.jsonl`, so an interrupted run goes on where it stopped; a change of
+the library or its versions starts over. At the end the table is written; where departures are named, the rows of all
+others stay.
 """
 
 import json
-import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from repeats import in_rounds
+import resumed
 
-from rndlib import cores, output
+from rndlib import output
 from rndlib.practice import measured
 from rndlib.practice.crowds import linearised_heads, movement
 from rndlib.practice.departures import DEPARTURES
@@ -30,8 +28,6 @@ RECORD = ROOT / "results" / "departures.jsonl"
 TABLE = ROOT / "rndlib" / "practice" / measured.TABLE
 SEED = 0
 
-Key = tuple[str, str]
-
 
 def run(departure: str, strength: str) -> dict[str, Any]:
     """One setting, as its row."""
@@ -39,38 +35,13 @@ def run(departure: str, strength: str) -> dict[str, Any]:
     return {"departure": departure, "strength": strength, "ratios": asdict(ratios)}
 
 
-def recorded(source: str) -> dict[Key, dict[str, Any]]:
-    """The rows on record for this version of the library."""
-    found = {}
-    for line in RECORD.read_text(encoding="utf-8").splitlines() if RECORD.exists() else ():
-        with suppress(ValueError):  # One that was cut short is none.
-            entry = json.loads(line)
-            if entry["source"] == source:
-                found[entry["row"]["departure"], entry["row"]["strength"]] = entry["row"]
-    return found
-
-
 def main(names: Sequence[str]) -> None:
     """Measure what is missing, then write the table."""
-    from tqdm import tqdm
-
     source = provenance.code()
-    wanted = [(name, strength) for name in names for strength in DEPARTURES[name].settings]
-    found = recorded(source)
-    pending = [key for key in wanted if key not in found]
-    RECORD.parent.mkdir(exist_ok=True)
-    os.environ.update(cores.threads(1))
-    with (
-        RECORD.open("a", encoding="utf-8") as record,
-        tqdm(total=len(pending), unit="setting", disable=None) as progress,
-    ):
-        for key, row in in_rounds(run, pending, len(cores.usable())):
-            found[key] = row
-            record.write(f"\n{json.dumps({'source': source, 'row': row})}")
-            record.flush()
-            progress.update()
+    tasks = {(name, strength): source for name in names for strength in DEPARTURES[name].settings}
+    found = resumed.results(RECORD, run, tasks, "setting")
     stored = json.loads(TABLE.read_text(encoding="utf-8"))["rows"] if TABLE.exists() else []
-    rows = {(row["departure"], row["strength"]): row for row in stored} | {key: found[key] for key in wanted}
+    rows = {(row["departure"], row["strength"]): row for row in stored} | found
     order = [(name, strength) for name, departure in DEPARTURES.items() for strength in departure.settings]
     lines = ",\n".join(json.dumps(rows[key]) for key in order if key in rows)  # one row per line, for differences
     head = json.dumps({"seed": SEED, "linearised_heads": linearised_heads(), "movement": movement()})

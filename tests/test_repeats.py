@@ -1,16 +1,11 @@
 """The ledger over many seeds: the scripts that repeat it, hold a run against the stored one, and report both."""
 
 import json
-import os
-import subprocess
-import sys
-from dataclasses import replace
 
 import ledgers
 import moved
 import pytest
 import repeats
-import small
 
 from rndlib.evidence import ledger, studies
 from rndlib.evidence.claims import CLAIMS, NO_CLAIMS, Finding
@@ -58,15 +53,6 @@ def verdict(id_, value, control, near=2):
     }  # fmt: skip
 
 
-def test_the_record_keeps_whole_lines_of_this_source(study):
-    study.record.parent.mkdir()
-    entry = {"source": "a", "notebook": "n", "repeat": 1, "verdicts": [verdict("Z1", 0.5, 2)]}
-    lines = [entry, {**entry, "source": "b", "repeat": 2}, {**entry, "repeat": 7}]
-    study.record.write_text("\n".join(map(json.dumps, lines)) + "\n" + json.dumps(entry)[:-9])
-    assert repeats.recorded(study, {"n": "a"}) == {("n", 1): entry["verdicts"]}
-    assert repeats.recorded(replace(study, name="other"), {"n": "a"}) == {}
-
-
 def test_the_table_counts_the_ways_to_be_wrong(study):
     outcomes = [(0.5, 2, 1.2), (1.5, 2, 0.8), (0.5, 0.9, 0.7)]
     found = {("n", number): [verdict("Z1", *values)] for number, values in enumerate(outcomes)}
@@ -91,36 +77,6 @@ def test_the_source_changes_with_library_notebook_and_profile():
     name, other = NAMES[:2]
     assert repeats.source(name, "calibrate") == repeats.source(name, "calibrate")
     assert len({repeats.source(n, profile) for n in (name, other) for profile in ("calibrate", "paper")}) == 4
-
-
-def test_a_study_goes_on_when_processes_have_done_their_part(monkeypatch):
-    monkeypatch.setattr(repeats, "PER_PROCESS", 1)
-    found = dict(repeats.in_rounds(pow, [(2, n) for n in range(5)], processes=2))
-    assert found == {(2, n): 2**n for n in range(5)}
-
-
-POOL = """\
-import multiprocessing, os, time
-from concurrent.futures import ProcessPoolExecutor
-import repeats
-if __name__ == "__main__":
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, context, repeats.end_with_the_study) as pool:
-        print(pool.submit(os.getpid).result(), flush=True)
-        pool.submit(time.sleep, 600).result()
-"""
-
-
-def test_a_study_that_is_killed_takes_its_processes_along(tmp_path):
-    script = tmp_path / "pool.py"
-    script.write_text(POOL)
-    environment = {**os.environ, "PYTHONPATH": str(repeats.ROOT / "ci")}
-    with subprocess.Popen([sys.executable, script], env=environment, stdout=subprocess.PIPE, text=True) as study:
-        assert study.stdout is not None
-        worker = int(study.stdout.readline())
-        assert small.alive(worker)
-        study.kill()
-        small.until(lambda: not small.alive(worker))
 
 
 def test_the_report_has_both_studies(tmp_path):
