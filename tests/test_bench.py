@@ -381,7 +381,7 @@ def test_the_two_forms_of_a_network_are_one():
 def test_members_in_training_come_to_where_rndlib_s_do(monkeypatch):
     from benchmarks import own_training
 
-    for name, value in {"REPEATS": 1, "TRAINED": 3000}.items():
+    for name, value in {"REPEATS": 1, "TRAINED": 2.0}.items():
         monkeypatch.setattr(own_training, name, value)
     rows = own_training.rows(4, 10, 8, 0.05, 20)
     assert [row["by"] for row in rows] == [
@@ -448,7 +448,9 @@ def test_the_networks_section_has_the_largest_case_in_the_full_run_alone(monkeyp
     assert len(quick) == 4
     assert cast(partial, full[-1]).func is networks._largest
     monkeypatch.setattr(
-        networks, "alone", lambda prepare, *given, cold: (prepare(*given)(), SimpleNamespace(memory=2**31, seconds=[1.0]))[1]
+        networks,
+        "alone",
+        lambda prepare, *given, cold: (prepare(*given)(), SimpleNamespace(memory=2**31, seconds=[1.0]))[1],
     )
     rows = networks._largest(5, 3)
     assert [row["MiB"] for row in rows] == [2048, 2048]

@@ -13,7 +13,7 @@ from rndlib.running.costs import Row
 
 GOAL_TRAINING, GOAL_KERNEL, GOAL_MEMORY, GOAL_LARGEST = 20.0, 3.0, 10.0, 4096
 
-SIZES, QUICK_SIZES = (20, 100, 500), (20,)
+SIZES, QUICK_SIZES = (20, 100, 250), (20,)
 TEST, CHANNELS, QUICK_CHANNELS = 200, 32, 8
 SECONDS, QUICK_SECONDS = 5.0, 0.5
 KERNELS, QUICK_KERNELS = ((100, 16), (100, 64)), ((30, 16),)
@@ -48,9 +48,9 @@ SECTION = Section(
     "converged flow's, in float32. Its peers are full-batch loops at 0.95 of the largest stable rate; the tuned one "
     "has the rate and momentum that are best for the network's own kernel, which a user does not know. Their steps "
     "are those of the linear model, their seconds are scaled from *timed*, and *error* is that of networks trained "
-    f"for these steps, where they are at most {own_training.TRAINED}. Seconds are those of one network; rndlib trains "
-    f"{own_training.MEMBERS} at a time. *Its kernel* is in float64, and the error is the distance from a stored "
-    "Jacobian's; *of patches* is of the function as rndlib rewrites it, without JAX's own convolutions. *Samples* have "
+    f"for these steps, where that takes at most {own_training.TRAINED:g} seconds. Seconds are those of one network; "
+    f"rndlib trains {own_training.MEMBERS} at a time. *Its kernel* is in float64, and the error is the distance from "
+    "a stored Jacobian's; *of patches* is of the function as rndlib rewrites it, without JAX's own convolutions. *Samples* have "
     "*variance* over that of the exact posterior, the mean over test points. NUQLS is its published method, written "
     "anew; it has no noise. Where it goes *to* a variance, seconds are scaled to the steps after which its law has "
     "that. MiB are peaks of processes of their own. *goal* is the project's, for the ratio in the row.",
