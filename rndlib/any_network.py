@@ -32,7 +32,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float
 
-from rndlib.factors import Factors
+from rndlib.factors import Factors, Sizes, sizes
 from rndlib.network import MLP
 
 Weights = dict[str, np.ndarray]
@@ -79,6 +79,7 @@ class AnyNetwork(ABC):
         self._tensors: dict[int, dict[str, Tensor]] = {}
         self._fixed: dict[int, Weights] = {}
         self._activations: dict[tuple[int, ...], int] = {}
+        self._sizes: dict[tuple[int, ...], Sizes] = {}
         self._examined: set[tuple[int, ...]] = set()
 
     def __deepcopy__(self, memo: Any) -> "AnyNetwork":
@@ -95,6 +96,12 @@ class AnyNetwork(ABC):
     @abstractmethod
     def factors(self, weights: Weights, X: Points) -> dict[str, Factors]:
         """The derivatives of the first output with respect to every tensor, as `rndlib.factors` has them."""
+
+    def sizes(self, weights: Weights, x: Float[np.ndarray, "1 *shape"]) -> Sizes:
+        """The sizes of the factors of the input x, one point, which do not depend on the weights."""
+        if x.shape not in self._sizes:
+            self._sizes[x.shape] = sizes(self.factors(weights, x).values())
+        return self._sizes[x.shape]
 
     def activations(self, x: Float[np.ndarray, "1 *shape"]) -> int:
         """Size of the largest array between the input x, one point, and the outputs."""

@@ -14,6 +14,9 @@ Factors = tuple[Any, Any]
 """A (N, S, fan-in) and D (N, outputs, S, fan-out) of one tensor of weights; None and A' D (N, outputs, 1, size) where
 that is formed."""
 
+Sizes = tuple[int, int]
+"""The numbers in the factors of one point, and the rows (outputs times positions) of its largest D."""
+
 
 def shorter(a: Any, d: Any) -> Factors:
     """The factors themselves, or A' D where a product of two takes fewer operations."""
@@ -43,22 +46,19 @@ def _pairs(d: Any, e: Any) -> Any:
     return (d.reshape(-1, d.shape[3]) @ e.reshape(-1, e.shape[3]).T).reshape(*d.shape[:3], *e.shape[:3])
 
 
-def least(one: Collection[Factors]) -> int:
+def sizes(one: Collection[Factors]) -> Sizes:
+    """Those of the factors of one point, or of what has their shapes."""
+    numbers = sum(prod(factor.shape) for part in one for factor in part if factor is not None)
+    return numbers, max(prod(d.shape[:3]) for _, d in one)
+
+
+def least(one: Sizes) -> int:
     """The numbers that two points need in `at_once`."""
-    return 2 * max(_size(one), _pairs_of(one) ** 2)
+    numbers, rows = one
+    return 2 * max(numbers, rows**2)
 
 
-def at_once(one: Collection[Factors], numbers: int) -> int:
-    """Of how many points two sets of factors hold at most so many numbers, and the pairs of one tensor as many.
-
-    one : the factors of one point, or what has their shapes.
-    """
-    return min(numbers // (2 * _size(one)), isqrt(numbers // 2) // _pairs_of(one))
-
-
-def _size(one: Collection[Factors]) -> int:
-    return sum(prod(factor.shape) for part in one for factor in part if factor is not None)
-
-
-def _pairs_of(one: Collection[Factors]) -> int:
-    return max(prod(d.shape[:3]) for _, d in one)
+def at_once(one: Sizes, most: int) -> int:
+    """Of how many points two sets of factors hold at most so many numbers, and the pairs of one tensor as many."""
+    numbers, rows = one
+    return min(most // (2 * numbers), isqrt(most // 2) // rows)

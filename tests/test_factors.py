@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from rndlib.factors import at_once, formed, least, product
+from rndlib.factors import at_once, formed, least, product, sizes
 from rndlib.training.backends.jax import factors as module
 from rndlib.training.backends.jax.precision import in_float64
 from rndlib.training.backends.jax.traced import Traced
@@ -166,9 +166,9 @@ def test_a_traced_network_forms_its_kernel_of_factors(name):
 
 def test_so_many_points_at_once_as_memory_holds():
     dense, small = (np.ones((1, 2, 30)), np.ones((1, 1, 2, 20))), formed(np.ones((1, 9)), 1, 1)
-    one = [dense, small]
+    one = sizes([dense, small])
     assert least(one) == 2 * (60 + 40 + 9)
     assert [at_once(one, least(one) + k) for k in (-1, 0)] == [0, 1]
     assert at_once(one, 10 * least(one)) == 10
     pairs = 2 * (100 * 2) ** 2  # of 100 points at two positions each
-    assert at_once([(np.ones((1, 2, 1)), np.ones((1, 1, 2, 1)))], pairs) == 100
+    assert at_once(sizes([(np.ones((1, 2, 1)), np.ones((1, 1, 2, 1)))]), pairs) == 100

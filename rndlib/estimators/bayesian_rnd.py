@@ -164,8 +164,10 @@ class BayesianRND(RegressorMixin, Distillation):
     def _target(
         self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str
     ) -> Float[np.ndarray, "bodies heads t"]:
-        by_head = self.linearised or self.directions == "independent"
-        return self._tangents(bodies, start or self._starts(bodies)[1], X, dtype, by_head=by_head)
+        start = start or self._starts(bodies)[1]
+        if self.linearised:
+            return linearised.targets(self, bodies, start, X, dtype)
+        return self._tangents(bodies, start, X, dtype, by_head=self.directions == "independent")
 
     def _law(self, net: reference.Network, X: np.ndarray, X_test: np.ndarray, **options: Any) -> laws.Gaussian:
         noise, directions = float(self.noise_std), self.directions

@@ -9,10 +9,10 @@ from jaxtyping import Float
 from rndlib import checks
 from rndlib.cores import parallel, split
 from rndlib.training import linear
-from rndlib.training.problem import Trained
+from rndlib.training.problem import Trained, column_group
 from rndlib.training.report import Report
 from rndlib.training.solvers import GradientFlow
-from rndlib.training.weights import Params, draw_offsets
+from rndlib.training.weights import Params, draw_directions, draw_offsets
 
 
 def train(model: Any, X: Float[np.ndarray, "n *shape"], y: Float[np.ndarray, " n"] | None) -> Trained:
@@ -55,9 +55,26 @@ def means(
     return -_transfer(model, bodies, params[0][0][:, :, model.heads :], X)
 
 
+def targets(
+    model: Any, bodies: list[int], tangent: Params, X: Float[np.ndarray, "t *shape"], dtype: str
+) -> Float[np.ndarray, "bodies heads t"]:
+    """g~, the function of Proposition 4.1 for the psi of every head, of the tangent that the heads of a body share."""
+    net, alone = model.net_, _of_one_output(tangent)
+    if not alone[:-1]:
+        return np.zeros((len(bodies), model.heads, len(X)))  # no layers below the head
+    groups = split(model.heads, column_group(net, len(bodies)))
+    each = (draw_directions(net, model.seed, bodies, group) for group in groups)
+    parts = [model._loaded.tangents(net, alone, directions, X, dtype) for directions in each]
+    return np.concatenate(parts, axis=1)[:, : model.heads]
+
+
 def point(model: Any, bodies: list[int]) -> Params:
     """The networks of one output that are linearised."""
-    *hidden, head = model._starts(bodies)[1]
+    return _of_one_output(model._starts(bodies)[1])
+
+
+def _of_one_output(tangent: Params) -> Params:
+    *hidden, head = tangent
     return [*hidden, tuple(a[:, :1] for a in head)]
 
 

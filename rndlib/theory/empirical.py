@@ -31,7 +31,7 @@ def parts(
     tensors = net.tensors(1)
     count, seed = checks.whole("draws", draws, at_least=1), checks.whole("seed", seed, at_least=0)
     weights = net.initial(1, spawned(seed, 0))
-    one = net.factors(weights, X[:1]).values()
+    one = net.sizes(weights, X[:1])
     rows = at_once(one, checks.whole("memory", memory, at_least=1) // 8)
     if not rows:
         raise ValueError(f"memory = {memory}: give at least {8 * least(one)} bytes, for the derivatives of two points")

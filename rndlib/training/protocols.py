@@ -87,7 +87,7 @@ class Backend(Protocol):
         """J_theta f(X) psi with zeros for the last layer's part of psi (Proposition 4.1), in `dtype`.
 
         Directions have one leading entry per body, shared by its heads, or one per body and head, one body after the
-        other.
+        other. Bodies of one output may have several, which count as heads.
         """
         ...
 

@@ -69,6 +69,14 @@ def paired(params: Params, directions: Directions) -> tuple[Any, Directions]:
     return [*repeated, tuple(a.reshape(bodies * heads, 1, *a.shape[2:]) for a in head)], directions
 
 
+def several(params: Params, directions: Directions) -> list[tuple[Float[np.ndarray, "bodies each ..."], ...]] | None:
+    """Of networks with one output and more directions than networks: those of each network; else None."""
+    bodies, heads = params[-1][0].shape[:2]
+    if heads > 1 or not directions or len(directions[0][0]) == bodies:
+        return None
+    return mapped(lambda a: a.reshape(bodies, -1, *a.shape[1:]), directions)
+
+
 def draw_offsets(
     seed: int, bodies: Sequence[int], n_samples: int, heads: int
 ) -> Float[np.ndarray, "bodies n_samples heads"]:

@@ -30,7 +30,7 @@ from rndlib.training.protocols import (
     Transferred,
 )
 from rndlib.training.steps import descent_step, flow_evaluation
-from rndlib.training.weights import Directions, Params, paired
+from rndlib.training.weights import Directions, Params, paired, several
 
 CHUNK_BYTES = 2**20
 """Size of one hidden layer's activations on a chunk of points: they should stay in a core's cache."""
@@ -59,6 +59,8 @@ class JaxBackend:
         return _in_chunks(net, X, dtype, _functions, params)
 
     def tangents(self, net: Network, params: Params, directions: Directions, X: Points, dtype: str) -> Functions:
+        if (each := several(params, directions)) is not None:
+            return _in_chunks(net, X, dtype, _pushed, params, each)
         values = _in_chunks(net, X, dtype, _tangents, *paired(params, directions))
         return values.reshape(len(params[0][0]), -1, len(X))
 

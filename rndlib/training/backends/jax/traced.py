@@ -9,11 +9,11 @@ import jax.numpy as jnp
 from jax import lax, vmap
 from jaxtyping import Array, Float
 
-from rndlib.factors import Factors, at_once, product
+from rndlib.factors import Factors, at_once, product, sizes
 from rndlib.training.backends.jax.factors import factors
 
 FORMED = 2**26
-"""Most numbers in the factors of derivatives that are held at once, twice, to form a kernel."""
+"""Most numbers that are held at once: twice in the factors of derivatives that form a kernel, and in rows of J."""
 
 
 class Traced:
@@ -43,10 +43,11 @@ class Traced:
         flat = jax.tree.map(lambda a: a.reshape(len(a), -1), changes)
 
         def products(x: Any) -> Any:
-            each = jax.tree.map(lambda J, change: J.reshape(len(J), -1) @ change.T, self._rows(x), flat)
+            J = self._rows(x)[: len(flat)]
+            each = jax.tree.map(lambda rows, change: rows.reshape(len(rows), -1) @ change.T, J, flat)
             return sum(jax.tree.leaves(each))
 
-        columns = lax.map(products, self._blocks())
+        columns = lax.map(products, self._blocks(self._most_rows))
         return columns.reshape(-1, columns.shape[-1])[: len(self.X)]
 
     def pull_back_columns(self, v: Float[Array, "columns n"]) -> Any:
@@ -57,21 +58,23 @@ class Traced:
             return jax.tree.map(lambda a, J: a + jnp.tensordot(some, J, ((0,), (0,))), total, self._rows(x)), None
 
         none = jax.tree.map(lambda a: jnp.zeros((len(v), *a.shape), a.dtype), self.params)
-        blocks = self._blocks()
+        blocks = self._blocks(self._most_rows)
         rows = blocks.shape[1]
         padded = jnp.concatenate([v.T, jnp.zeros((blocks.shape[0] * rows - len(v.T), len(v)), v.dtype)])
         return lax.scan(added, none, (blocks, padded.reshape(-1, rows, len(v))))[0]
+
+    @property
+    def _most_rows(self) -> int:
+        return FORMED // sum(a.size for a in jax.tree.leaves(self.params))
 
     def _rows(self, x: Float[Array, "rows *shape"]) -> Any:
         """J of one output at some points, which come first in every array."""
         return vmap(jax.grad(lambda params, x: self.function(params, x[None])[0, 0]), (None, 0))(self.params, x)
 
-    def _blocks(self) -> Float[Array, "blocks rows *shape"]:
-        """The points in blocks of which `FORMED` allows the rows of J; the last is filled with the first point."""
-        X, size = self.X, sum(a.size for a in jax.tree.leaves(self.params))
-        rows = max(1, min(len(X), FORMED // size))
-        missing = -len(X) % rows
-        filled = jnp.concatenate([X, jnp.broadcast_to(X[:1], (missing, *X.shape[1:]))])
+    def _blocks(self, most: int) -> Float[Array, "blocks rows *shape"]:
+        """The points in blocks of at most so many, at least one; the last is filled with the first point."""
+        X, rows = self.X, max(1, min(len(self.X), most))
+        filled = jnp.concatenate([X, jnp.broadcast_to(X[:1], (-len(X) % rows, *X.shape[1:]))])
         return filled.reshape(-1, rows, *X.shape[1:])
 
     def kernel_product(self, v: Float[Array, "n heads"]) -> Float[Array, "n heads"]:
@@ -92,11 +95,9 @@ class Traced:
 
     def _gram(self, function: Callable[[Any, Any], Any], params: Any) -> Float[Array, "n heads n heads"]:
         """J J' of a function of some parameters, with J of as many points at a time as `FORMED` allows."""
-        n = len(self.X)
         one = jax.eval_shape(partial(factors, function, params), self.X[:1])
-        rows, heads = max(1, min(n, at_once(one, 2 * FORMED))), one[0][1].shape[1]
-        blocks = -(-n // rows)
-        X = jnp.concatenate([self.X, jnp.broadcast_to(self.X[:1], (blocks * rows - n, *self.X.shape[1:]))])
+        X = self._blocks(at_once(sizes(one), 2 * FORMED))
+        n, heads, (blocks, rows) = len(self.X), one[0][1].shape[1], X.shape[:2]
 
         def each(X: Any) -> list[Factors]:
             # Without the barrier, XLA of jaxlib 0.5 simplifies the gram of some heads for ever.
@@ -104,8 +105,6 @@ class Traced:
 
         def products(left: list[Factors], right: list[Factors]) -> Any:
             return sum(map(product, left, right))
-
-        X = X.reshape(blocks, rows, *X.shape[1:])
 
         def row(i: Any, total: Any) -> Any:
             left = each(X[i])

@@ -5,6 +5,7 @@ threads.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from rndlib.training.protocols import (
 )
 from rndlib.training.steps import descent_step, flow_evaluation
 from rndlib.training.trees import mapped
-from rndlib.training.weights import Directions, Params, paired
+from rndlib.training.weights import Directions, Params, paired, several
 
 CACHE_BYTES = 2**20
 """Size of one layer's activations, or of the parameters, in one operation: small enough for a core's cache, and large
@@ -75,6 +76,8 @@ class TorchBackend:
         def tangent(x: Tensor, params: Any, directions: Any) -> Tensor:
             return linearised(net, params, x)[1].push_forward(directions)
 
+        if (each := several(params, directions)) is not None:
+            return self._in_chunks(net, X, dtype, partial(_pushed, net), params, each)
         values = self._in_chunks(net, X, dtype, tangent, *paired(params, directions))
         return values.reshape(len(params[0][0]), -1, len(X))
 
@@ -95,15 +98,12 @@ class TorchBackend:
     def transfer(
         self, net: Network, params: Params, X: Points, v: Columns, X_test: TestPoints, dtype: str
     ) -> Transferred:
-        def pushed(x: Tensor, params: Any, changes: Any) -> Tensor:
-            return linearised(net, params, x)[1].push_forward_each(changes)[..., 0].mT
-
         start, points, columns = self._tensors((params, X, np.swapaxes(v, 1, 2)[..., None]), dtype)
         _, tangent = linearised(net, start, points)
         parts = []
         for group in columns.split(column_group(net, len(v)), 1):
             changes = mapped(_array, tangent.pull_back_each(group))
-            parts.append(self._in_chunks(net, X_test, dtype, pushed, params, changes))
+            parts.append(self._in_chunks(net, X_test, dtype, partial(_pushed, net), params, changes))
         return np.concatenate(parts, axis=1)
 
     @torch.no_grad()
@@ -184,6 +184,10 @@ class TorchBackend:
 
         group = max(1, CACHE_BYTES // (each * size))
         return np.swapaxes(_in_groups(values, len(trees[0][0][0]), group, *trees), 1, 2)
+
+
+def _pushed(net: Network, x: Tensor, params: Any, changes: Any) -> Tensor:
+    return linearised(net, params, x)[1].push_forward_each(changes)[..., 0].mT
 
 
 def _in_groups(function: Callable[..., Any], bodies: int, size: int, *trees: Any) -> Any:

@@ -17,7 +17,7 @@ from torch.func import grad, jacrev, vmap
 from rndlib.training.trees import mapped
 
 FORMED = 2**26
-"""Most derivatives, points times heads times parameters, that are held at once to form a kernel."""
+"""Most derivatives, points times heads times parameters, that are held at once: twice where a kernel is formed."""
 
 
 class TracedBody:
@@ -62,7 +62,7 @@ class TracedBody:
     def push_forward_each(self, changes: Any) -> Float[Tensor, "vectors n"]:
         """J times several changes of the parameters of one output. Each row of J is formed once, for all of them."""
         flat = torch.cat([a.flatten(1) for layer in changes for a in layer], 1)
-        return torch.cat([flat @ J.mT for _, J in self._rows()], 1)
+        return torch.cat([flat @ J[:, : flat.shape[1]].mT for _, J in self._rows()], 1)
 
     def pull_back_each(self, v: Float[Tensor, "vectors n"]) -> Any:
         """J' v of several vectors v, of one output, by the rows of J."""
