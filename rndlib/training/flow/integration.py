@@ -118,9 +118,11 @@ def gradient_flow(
         if not inaccurate.any():
             break
         if 2 * steps > most_steps or (single and np.isnan(errors).any()):
+            off = errors.max()
+            found = "is not finite" if np.isnan(off) else f"has an estimated relative error of {off:.1e}"
             raise DivergenceError(
-                f"gradient flow: estimated relative error {errors.max():.1e} after {steps} steps, asked for rtol = "
-                f"{rtol:g}: widen the network, use fewer heads per body, or allow a larger rtol{further}"
+                f"gradient flow: the trained function {found} after {steps} steps, asked for rtol = {rtol:g}: widen "
+                f"the network, use fewer heads per body, or allow a larger rtol{further}"
             )
         if not is_pilot:
             going = inaccurate
