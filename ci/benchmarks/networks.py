@@ -50,10 +50,11 @@ SECTION = Section(
     "are those of the linear model, their seconds are scaled from *timed*, and *error* is that of networks trained "
     f"for these steps, where that takes at most {own_training.TRAINED:g} seconds. Seconds are those of one network; "
     f"rndlib trains {own_training.MEMBERS} at a time. *Its kernel* is in float64, and the error is the distance from "
-    "a stored Jacobian's; *of patches* is of the function as rndlib rewrites it, without JAX's own convolutions. *Samples* have "
-    "*variance* over that of the exact posterior, the mean over test points. NUQLS is its published method, written "
-    "anew; it has no noise. Where it goes *to* a variance, seconds are scaled to the steps after which its law has "
-    "that. MiB are peaks of processes of their own. *goal* is the project's, for the ratio in the row.",
+    "a stored Jacobian's; *of patches* is of the function as rndlib rewrites it, without JAX's own convolutions. "
+    "*Samples* have *variance* over that of the exact posterior, the mean over test points. NUQLS is its published "
+    "method, written anew; it has no noise. Where it goes *to* a variance, seconds are scaled to the steps after "
+    "which its law has that. MiB are peaks of processes of their own. *goal* is the project's, for the ratio in the "
+    "row.",
     _cases,
 )
 
