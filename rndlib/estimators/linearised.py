@@ -59,23 +59,18 @@ def targets(
     model: Any, bodies: list[int], tangent: Params, X: Float[np.ndarray, "t *shape"], dtype: str
 ) -> Float[np.ndarray, "bodies heads t"]:
     """g~, the function of Proposition 4.1 for the psi of every head, of the tangent that the heads of a body share."""
-    net, alone = model.net_, _of_one_output(tangent)
-    if not alone[:-1]:
+    net = model.net_
+    if not tangent[:-1]:
         return np.zeros((len(bodies), model.heads, len(X)))  # no layers below the head
     groups = split(model.heads, column_group(net, len(bodies)))
     each = (draw_directions(net, model.seed, bodies, group) for group in groups)
-    parts = [model._loaded.tangents(net, alone, directions, X, dtype) for directions in each]
+    parts = [model._loaded.tangents(net, tangent, directions, X, dtype) for directions in each]
     return np.concatenate(parts, axis=1)[:, : model.heads]
 
 
 def point(model: Any, bodies: list[int]) -> Params:
     """The networks of one output that are linearised."""
-    return _of_one_output(model._starts(bodies)[1])
-
-
-def _of_one_output(tangent: Params) -> Params:
-    *hidden, head = tangent
-    return [*hidden, tuple(a[:, :1] for a in head)]
+    return model._starts(bodies)[1]
 
 
 def _transfer(model: Any, bodies: list[int], v: np.ndarray, X: np.ndarray) -> np.ndarray:

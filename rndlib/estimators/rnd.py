@@ -97,13 +97,13 @@ class Distillation(Estimator):
         """The predictors at their start, and the networks whose tangents their heads have there.
 
         A linearised body has one tangent, that of one more head, so that all heads have the same kernel and are
-        independent of it.
+        independent of it: its network has one output.
         """
         if not self.linearised:
             start = draw(self.net_, self.heads, self.seed, Role.PREDICTOR, bodies)
             return start, start
         *hidden, head = draw(self.net_, self.heads + 1, self.seed, Role.PREDICTOR, bodies)
-        own, common = (tuple(a[:, 1:] for a in head), tuple(np.repeat(a[:, :1], self.heads, axis=1) for a in head))
+        own, common = (tuple(a[:, part] for a in head) for part in (slice(1, None), slice(1)))
         return [*hidden, own], [*hidden, common]
 
     def _values(self, X: ArrayLike) -> Functions:
