@@ -19,7 +19,7 @@ from rndlib import (
 )
 from rndlib.training import backends as available
 from rndlib.training.flow import integration
-from rndlib.training.flow.exponential import DENSE_LIMIT
+from rndlib.training.flow.exponential import DENSE_MANY
 from rndlib.training.weights import Role, draw, draw_directions
 
 # The networks are tiny, which the warning about heads is right to notice.
@@ -147,7 +147,7 @@ def test_evaluated_in_float32():
 def test_many_heads(solver, noise_std):
     """Linear systems are solved in float32 to four digits, by the same iteration: both stop at the same one unless a
     residual comes within rounding, some 1e-6 of it, of what is allowed, which a few hundred solves rarely see."""
-    heads = DENSE_LIMIT // len(X) + 2
+    heads = DENSE_MANY // len(X) + 2
     net = MLP(3, width=256, sigma_b=0.5)
 
     def make(name):

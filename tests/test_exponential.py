@@ -1,13 +1,13 @@
 """v = Theta^-1 (I - e^{-h Theta}) r: the approximation of the exponential, and both ways to v against SciPy."""
 
 from functools import partial
-from math import inf
+from math import inf, nan
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from networks import body, jacobian
+from networks import BACKENDS, body, jacobian
 from scipy.interpolate import AAA
 from scipy.linalg import expm
 
@@ -16,10 +16,11 @@ from rndlib.training import backends
 from rndlib.training.backends.jax import LIBRARY
 from rndlib.training.backends.jax.linearise import linearised, transposed
 from rndlib.training.backends.jax.precision import in_float64
-from rndlib.training.flow import exponential
+from rndlib.training.flow import exponential, resolvents
 from rndlib.training.flow.exponential import (
     DENSE_ALONE,
-    DENSE_LIMIT,
+    DENSE_PAIR,
+    EIGENPROBLEM_LIMIT,
     EXPONENTIAL_ERROR,
     POLES,
     RESIDUES,
@@ -138,16 +139,113 @@ def test_the_way_is_chosen_by_heads_and_points(heads):
     """One or two heads keep to the kernel matrix, one for longer; more leave it earlier."""
     spectrum, r = Spectrum(jnp.ones(len(X)), jnp.eye(len(X))), jnp.ones((len(X), heads))
     given = Identity(r.size), r, jnp.ones(1), jnp.asarray(0.0), spectrum
-    formed = "eigh" in str(jax.make_jaxpr(lambda: flow_integral(*given))())
-    assert formed == dense(len(X), heads) == (heads <= 8)
-    assert dense(DENSE_LIMIT // 2, 2)
-    assert not dense(DENSE_LIMIT // 2 + 1, 2)
+    program = str(jax.make_jaxpr(lambda: flow_integral(*given))())
+    assert ("eigh" in program) == (heads <= 6)
+    assert ("cholesky" in program) == (heads == 8)
+    assert dense(len(X), heads) == (heads <= 8)
+    assert dense(DENSE_PAIR // 2, 2)
+    assert not dense(DENSE_PAIR // 2 + 1, 2)
     assert dense(DENSE_ALONE, 1)
     assert not dense(DENSE_ALONE + 1, 1)
-    assert not dense(DENSE_LIMIT // 4, 4)
+    assert not dense(DENSE_PAIR // 4, 4)
 
 
-MANY = 2 + DENSE_LIMIT // len(X)
+# ------------------------------------------------------------------------------------------------- by a resolvent
+
+
+class Given:
+    """Kernel matrices, as a linearised network or several of them would have."""
+
+    def __init__(self, matrices):
+        self.matrices = matrices
+
+    def kernel_matrix(self):
+        return self.matrices
+
+    def bodies(self):
+        return [Given(matrix) for matrix in self.matrices]
+
+
+def in_library(backend):
+    """The steps' view of an array library, and how NumPy's arrays get there."""
+    if backend == "jax":
+        return LIBRARY, jnp.asarray
+    import torch
+
+    from rndlib.training.backends.torch import LIBRARY as of_torch
+
+    return of_torch, torch.tensor
+
+
+def by_resolvents(backend, theta, r, times, noise=0.0):
+    """v of kernel matrices that are past the eigenproblem's limit, in NumPy's arrays."""
+    library, to = in_library(backend)
+    assert r.shape[-2] > EIGENPROBLEM_LIMIT
+    times, noise = np.array(times, float), np.array(float(noise))
+    v = exponential.flow_integral(Given(to(theta)), to(r), to(times), to(noise), Spectrum(None, None), library)
+    return np.asarray(v)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("shorter", [1, 3, 10, 30])
+@in_float64
+def test_a_resolvent_gives_every_mode_its_step(shorter, backend):
+    """Slow, fast and resting modes at two times."""
+    rates = np.concatenate([[0.0], np.geomspace(1e-8, 1e12, 200)])
+    longest = 0.7
+    times = np.array([longest / shorter, longest])
+    v = by_resolvents(backend, np.diag(rates), np.ones((len(rates), 1)), times)[..., 0]
+    for found, h in zip(v, times, strict=True):
+        expected = np.where(rates > 0, -np.expm1(-h * rates) / np.where(rates > 0, rates, 1), h)
+        allowed = 1e-9 if h == longest else resolvents.ERROR
+        assert np.abs(found - expected).max() <= allowed * h
+        assert np.abs(rates * (found - expected)).max() <= allowed
+
+
+def several(count, n=EIGENPROBLEM_LIMIT + 8):
+    """Kernel matrices of some condition, and residuals."""
+    factors = RNG.normal(size=(count, n, 2 * n)) * np.geomspace(0.1, 10, 2 * n)
+    return factors @ np.swapaxes(factors, 1, 2), RNG.normal(size=(count, n, 1))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+@in_float64
+def test_a_resolvent_is_the_exponential(noise, backend):
+    (theta,), (r,) = several(1)
+    v = by_resolvents(backend, theta, r, [1e-3, 4e-3], noise)
+    for found, h in zip(v, (1e-3, 4e-3), strict=True):
+        expected = integral(theta + noise * np.eye(len(theta)), r.ravel(), h)
+        np.testing.assert_allclose(found.ravel(), expected, rtol=0, atol=1e-8 * h * float(np.linalg.norm(r)))
+    solved = by_resolvents(backend, theta, r, [inf, inf], noise)
+    np.testing.assert_allclose(solved[0], np.linalg.solve(theta + noise * np.eye(len(theta)), r), rtol=1e-9)
+    np.testing.assert_array_equal(solved[0], solved[1])
+    without, with_time = by_resolvents(backend, theta, r, [0.0, 1.0], noise)
+    assert not without.any()
+    assert with_time.any()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("together", [exponential.TOGETHER, 1])
+def test_resolvents_of_several_bodies(together, monkeypatch):
+    monkeypatch.setattr(exponential, "TOGETHER", together)
+    theta, r = several(3)
+    v = by_resolvents("torch", theta, r, [1e-3, 2e-3])
+    for each in range(3):
+        np.testing.assert_allclose(v[:, each], by_resolvents("torch", theta[each], r[each], [1e-3, 2e-3]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@in_float64
+def test_a_kernel_that_is_none_is_not_a_number(backend):
+    (theta,), (r,) = several(1)
+    values, vectors = np.linalg.eigh(theta)
+    indefinite = theta - 2 * values[0] * np.outer(vectors[:, 0], vectors[:, 0])
+    assert np.isnan(by_resolvents(backend, indefinite, r, [inf])).any()
+    assert np.isnan(by_resolvents(backend, np.full_like(theta, nan), r, [0.1])).any()
+
+
+MANY = 27  # far more than DENSE_MANY allows
 
 
 @pytest.fixture(scope="module", params=[0.0, 0.3])

@@ -18,7 +18,7 @@ from rndlib import MLP, DeepEnsemble, DivergenceError, GradientFlow, kernels
 from rndlib.theory.dynamics import gain
 from rndlib.training.backends.jax.precision import in_float64
 from rndlib.training.flow import integration, precision
-from rndlib.training.flow.exponential import DENSE_LIMIT
+from rndlib.training.flow.exponential import DENSE_MANY
 from rndlib.training.flow.integration import _around  # pyright: ignore[reportPrivateUsage]
 from rndlib.training.flow.time_grid import clock
 from rndlib.training.pilots import Pilot
@@ -30,7 +30,7 @@ DOUBLE = GradientFlow(rtol=RTOL / 10)  # so accurate that its steps are taken in
 AXES = 1.5 * np.vstack([np.eye(3), -np.eye(3)[:2]])
 CONVERGED = 15.0
 # Enough heads on five points for the path that never forms the kernel.
-MANY = DENSE_LIMIT // len(AXES) + 2
+MANY = DENSE_MANY // len(AXES) + 2
 
 
 def residual(problem, params):

@@ -9,7 +9,7 @@ from rndlib import MLP, RND, DivergenceError, GradientDescent, GradientFlow, ker
 from rndlib.activations import ACTIVATIONS
 from rndlib.training import backends
 from rndlib.training.flow import exponential, integration
-from rndlib.training.flow.exponential import DENSE_LIMIT, SOLVE_RTOL
+from rndlib.training.flow.exponential import DENSE_MANY, SOLVE_RTOL
 from rndlib.training.problem import Problem, Spectrum
 from rndlib.training.protocols import Linearised
 from rndlib.training.weights import Role, draw, draw_directions
@@ -123,7 +123,7 @@ def many():
 
     from rndlib.training.backends.torch.linearise import linearised
 
-    heads = DENSE_LIMIT // len(X) + 2
+    heads = DENSE_MANY // len(X) + 2
     f, tangent = linearised(NET, tensors(draw(NET, heads, 0, Role.PREDICTOR, range(1))), torch.tensor(X))
     return tangent, f, Spectrum(*map(torch.tensor, np.linalg.eigh(kernels.kernel(NET, X).ntk)))
 

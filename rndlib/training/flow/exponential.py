@@ -1,24 +1,33 @@
 """v = integral_0^h e^{-s Theta} r ds = Theta^{-1} (I - e^{-h Theta}) r, the step of a linear gradient flow.
 
-For small N K, v comes from the eigendecomposition of the kernel matrix. For large N K (many heads on one body), it
-comes from a rational approximation of the exponential. Its shifted systems are solved together by a preconditioned
-conjugate-gradient method that needs only products with Theta.
+For small N K, v comes from the kernel matrix: by an eigendecomposition, or by a resolvent where that takes less time.
+For large N K (many heads on one body), it comes from a rational approximation of the exponential. Its shifted systems
+are solved together by a preconditioned conjugate-gradient method that needs only products with Theta.
 """
 
+from collections.abc import Callable
 from math import nan
 from typing import Any, NamedTuple
 
 from rndlib.training.flow.library import Library
+from rndlib.training.flow.resolvents import by_resolvents
 from rndlib.training.problem import Spectrum
 
 Array = Any
 
 
-DENSE_ALONE, DENSE_LIMIT, DENSE_MANY = 700, 128, 40
-"""Largest N K for which the kernel matrix is formed: of one head, of two, and of more."""
+DENSE_ALONE, DENSE_PAIR, DENSE_MANY = 2500, 1000, 40
+"""Largest N K for which the kernel matrix is formed: of one head, of two, and of more. Of one head, it is memory that
+sets the limit: half a GiB for the matrix and its factors. At 1,000 points the other way takes seven times as long."""
+
+TOGETHER = 2**22
+"""Entries of kernel matrices up to which those of several bodies are formed together."""
 
 EXPONENTIAL_ERROR = 1e-5
 """Error of the rational approximation of e^{-z}, uniformly in z >= 0."""
+
+EIGENPROBLEM_LIMIT = 32
+"""Largest N K at which the eigendecomposition of the kernel matrix takes less time than resolvents."""
 
 POLES = (
     1.1743116346598346 + 6.526200869899829j,
@@ -59,21 +68,25 @@ class _Iterate(NamedTuple):
 
 
 def dense(n_samples: int, heads: int) -> bool:
-    """Whether to form the kernel matrix of a body and solve its eigenproblem: up to where both ways take as long.
+    """Whether to form the kernel matrix of a body: up to where both ways take as long.
 
-    For two heads the limit is higher, because kernels of so many points are too nearly singular for float32.
+    For one head or two the limit is higher: with more points, kernels come too near to singular for float32.
     """
-    return n_samples * heads <= {1: DENSE_ALONE, 2: DENSE_LIMIT}.get(heads, DENSE_MANY)
+    return n_samples * heads <= {1: DENSE_ALONE, 2: DENSE_PAIR}.get(heads, DENSE_MANY)
 
 
 def flow_integral(tangent: Array, r: Array, times: Array, noise: Array, spectrum: Spectrum, lib: Library) -> Array:
-    """v for the kernel Theta + noise I, at each of the times, of which any may be infinite: (times, N, heads).
+    """v for the kernel Theta + noise I, at each of the times, which are all finite or all infinite: (times, N, heads).
 
     r (N, heads) and v are in float64, whatever the precision of the kernel. Both r and the kernel may have a leading
-    axis of bodies. With an eigendecomposition, several times cost as much as one.
+    axis of bodies. With a kernel matrix, several times cost as much as one.
     """
-    if dense(*r.shape[-2:]):
-        return _by_eigenvectors(tangent.kernel_matrix(), r, times, noise, lib)
+    n_samples, heads = r.shape[-2:]
+    unknowns, formed = n_samples * heads, dense(n_samples, heads)
+    if formed and (r.ndim == 2 or len(r) * unknowns**2 <= TOGETHER):
+        theta = lib.cast(tangent.kernel_matrix(), "float64")
+        by = _by_eigenvectors if unknowns <= EIGENPROBLEM_LIMIT else by_resolvents
+        return by(theta, r, times, noise, lib)
     if r.ndim > 2:
         each = zip(tangent.bodies(), r, strict=True)
         return lib.xp.stack([flow_integral(one, own, times, noise, spectrum, lib) for one, own in each], 1)
@@ -83,7 +96,6 @@ def flow_integral(tangent: Array, r: Array, times: Array, noise: Array, spectrum
 
 def _by_eigenvectors(theta: Array, r: Array, times: Array, noise: Array, lib: Library) -> Array:
     xp = lib.xp
-    theta = lib.cast(theta, "float64")
     # Not every LAPACK accepts infinities and NaN: they become NaN here, for which the caller raises.
     finite = xp.isfinite(theta).all(-1).all(-1)[..., None]
     values, vectors = xp.linalg.eigh(xp.where(finite[..., None], theta, 0.0))
@@ -129,19 +141,21 @@ def _solutions(tangent: Array, r: Array, shifts: Array, spectrum: Spectrum, lib:
     complex ones; van der Vorst and Melissen, 1990). The preconditioner is the infinite-width kernel of each head.
     """
     xp, dtype = lib.xp, str(shifts.dtype).removeprefix("torch.")
-    vectors = lib.cast(spectrum.vectors, dtype)
-    gains = 1 / (lib.cast(spectrum.values, "float32") + shifts[:, None])
-    approximate = xp.einsum("ni,si,mi->snm", vectors, gains, vectors)
+    vectors = lib.cast(spectrum.vectors, "float32")
+    gains = 1 / (lib.cast(spectrum.values, "float32") + shifts[:, None])[..., None]
+
+    def by_parts(product: Callable[[Array], Array], v: Array) -> Array:
+        if dtype == "float32":
+            return product(v)
+        # Real and imaginary parts of all shifts as one batch: each matrix is then read once.
+        both = product(xp.concatenate([v.real, v.imag]))
+        return lib.cast(both[: len(v)] + 1j * both[len(v) :], dtype)
 
     def precondition(v: Array) -> Array:
-        return xp.einsum("snm,smk->snk", approximate, v)
+        return by_parts(lambda v: vectors @ v, gains * by_parts(lambda v: vectors.T @ v, v))
 
     def multiply(v: Array) -> Array:
-        if dtype == "float32":
-            return lib.kernel_products(tangent, v) + shifts[:, None, None] * v
-        # Real and imaginary parts of all shifts as one batch of points: each weight matrix is then read once.
-        product = lib.kernel_products(tangent, xp.concatenate([v.real, v.imag]))
-        return lib.cast(product[: len(v)] + 1j * product[len(v) :], dtype) + shifts[:, None, None] * v
+        return by_parts(lambda v: lib.kernel_products(tangent, v), v) + shifts[:, None, None] * v
 
     def dot(a: Array, b: Array) -> Array:
         return (a * b).sum((1, 2))

@@ -12,5 +12,6 @@ class Library(NamedTuple):
     constant: Callable[[Any, Any], Any]  # a number, or a sequence of them, as an array on the device of another one
     cond: Callable[[Any, Callable[[Any], Any], Callable[[Any], Any], Any], Any]  # predicate, yes, no, value
     while_loop: Callable[[Callable[[Any], Any], Callable[[Any], Any], Any], Any]  # condition, body, state
+    inverse_factor: Callable[[Any], Any]  # L^-1 of a matrix L L', or NaN if it is not positive definite
     kernel_products: Callable[[Any, Any], Any]  # of a `TangentKernel` with (vectors, N, K)
     pull_backs: Callable[[Any, Any], list[Any]]  # J' v for each of several v

@@ -41,12 +41,18 @@ def _pull_backs(tangent: Any, vs: Array) -> list[Any]:
     return [jax.tree.map(lambda a, k=k: a[k], each) for k in range(len(vs))]
 
 
+def _inverse_factor(matrix: Array) -> Array:
+    one = jnp.eye(len(matrix), dtype=matrix.dtype)
+    return lax.linalg.triangular_solve(jnp.linalg.cholesky(matrix), one, left_side=True, lower=True)
+
+
 LIBRARY = Library(
     xp=jnp,
     cast=lambda a, dtype: jnp.asarray(a, dtype),
     constant=lambda value, like: jnp.asarray(value),
     cond=lax.cond,
     while_loop=lax.while_loop,
+    inverse_factor=_inverse_factor,
     kernel_products=lambda tangent, vs: jax.vmap(tangent.kernel_product)(vs),
     pull_backs=_pull_backs,
 )

@@ -6,6 +6,7 @@ threads.
 
 from collections.abc import Callable
 from functools import partial
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -46,12 +47,20 @@ def _while_loop(condition: Callable[[Any], Any], body: Callable[[Any], Any], sta
     return state
 
 
+def _inverse_factor(matrix: Tensor) -> Tensor:
+    factor, failed = torch.linalg.cholesky_ex(matrix)
+    one = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
+    inverse = torch.linalg.solve_triangular(factor, one, upper=False)
+    return torch.where(failed[..., None, None] > 0, nan, inverse)
+
+
 LIBRARY = Library(
     xp=torch,
     cast=lambda a, dtype: a.to(getattr(torch, dtype)),
     constant=lambda value, like: torch.as_tensor(np.asarray(value), device=like.device),
     cond=lambda predicate, yes, no, value: yes(value) if predicate else no(value),
     while_loop=_while_loop,
+    inverse_factor=_inverse_factor,
     kernel_products=lambda tangent, vs: tangent.kernel_product(vs[None])[0],
     pull_backs=lambda tangent, vs: [tangent.pull_back(v) for v in vs],
 )
