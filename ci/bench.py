@@ -1,10 +1,11 @@
 """What things cost, against what a user would write instead and against what the machine allows: `make bench`, or
 
     python ci/bench.py [--quick] [--widths 512,2048] [SECTION ...]
+    python ci/bench.py --texts
 
 When a section is complete its table is printed and takes the place of the one stored in `notebooks/bench.json`, which
 the report shows. With `--quick` the table goes to `results/bench-quick.json` instead. To go on after an interruption,
-name the sections that are left.
+name the sections that are left. `--texts` measures nothing: it gives the stored sections their texts of today.
 """
 
 import argparse
@@ -31,6 +32,11 @@ def load(name: str) -> Section:
     return import_module(f"benchmarks.{name}").SECTION
 
 
+def texts(section: Section) -> dict[str, Any]:
+    """What a stored section says besides its numbers."""
+    return {"name": section.name, "title": section.title, "note": section.note, "missed": section.missed}
+
+
 def measure(section: Section, asked: Asked) -> dict[str, Any]:
     """A section as it is stored."""
     cases = list(section.cases(asked))
@@ -38,9 +44,7 @@ def measure(section: Section, asked: Asked) -> dict[str, Any]:
     for case in tqdm(cases, unit="case", leave=False, disable=None):
         rows += case()
     return {
-        "name": section.name,
-        "title": section.title,
-        "note": section.note,
+        **texts(section),
         "quick": asked.quick,
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),
         # Without the name of the host, as the table is published.
@@ -59,9 +63,15 @@ def store(path: Path, section: Mapping[str, Any]) -> None:
     output.write(path, json.dumps(content, indent=1).encode() + b"\n")
 
 
-def widths(words: str) -> tuple[int, ...]:
+def restate(path: Path) -> None:
+    """Give all stored sections today's texts; their numbers stay."""
+    for stored in costs.read(path):
+        store(path, stored | texts(load(stored["name"])))
+
+
+def widths(given: str) -> tuple[int, ...]:
     """The widths of a list with commas."""
-    found = tuple(map(int, words.split(",")))
+    found = tuple(map(int, given.split(",")))
     if min(found) < 1:
         raise ValueError
     return found
@@ -81,6 +91,9 @@ def arguments(words: Sequence[str]) -> tuple[list[str], Asked]:
 
 def main(words: Sequence[str]) -> None:
     """Measure, print and store the sections that are asked for."""
+    if words == ["--texts"]:
+        restate(ROOT / "notebooks" / costs.FILE)
+        return
     names, asked = arguments(words)
     place = ROOT / "results" / "bench-quick.json" if asked.quick else ROOT / "notebooks" / costs.FILE
     place.parent.mkdir(exist_ok=True)

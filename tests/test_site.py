@@ -106,7 +106,7 @@ def test_every_notebook_can_be_downloaded_as_it_is_stored(site, soup):
 
 def test_the_report_has_what_the_bench_measured(tmp_path):
     machine = {"cpu": "Z80", "cores": 1, "memory_gib": 0.1, "gpu": []}
-    about = {"title": "Sorting", "note": "By hand.", "quick": False, "checkout": None}
+    about = {"title": "Sorting", "note": "By hand.", "missed": ["Twice as fast."], "quick": False, "checkout": None}
     section = {**about, "hardware": machine, "versions": {"python": "3"}, "rows": [{"seconds": [2.0, 1.0, 3.0]}]}
     assert "Costs" not in site_pages.report([], {}, tmp_path)
     (tmp_path / costs.FILE).write_text(json.dumps({"sections": [section]}), encoding="utf-8")

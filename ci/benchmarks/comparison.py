@@ -33,7 +33,8 @@ NOTE = (
     f"there within twice as many. Adam's rate is the best of {', '.join(f'{rate:g}' for rate in TRIED)}; where it "
     "does not come there within twice the steps of GD, its seconds are for these, and are no price of the accuracy. "
     f"rndlib is asked for the same, by `GradientFlow(rtol={ACCURACY:g})`. *distance* is the least that was found; for "
-    f"rndlib, the largest over {JUDGED} networks. *cores* is how many were busy."
+    f"rndlib, the largest over up to {JUDGED} networks. *goal* is the project's, for the fastest GD. *cores* is how "
+    "many were busy."
 )
 
 
@@ -49,6 +50,7 @@ def compare(
     adam: bool,
     part: float = 1.0,
     repeats: int = REPEATS,
+    goal: float | None = None,
 ) -> list[Row]:
     """The rows of rndlib and its peers.
 
@@ -59,7 +61,7 @@ def compare(
     start, targets: those of all networks.
     fit: rndlib's training, of this `part` of the networks. first: seconds of its first call. error: its distance.
     work: steps times numbers a step that a call to a peer is given, hence the part that is timed.
-    adam: whether to try Adam, too.
+    adam: whether to try Adam, too. goal: the project's, for the ratio to GD.
     """
     steps, rate = problem.linear_steps(), problem.rate()
     bodies, checked, library = len(targets), len(problem.targets), "rndlib"
@@ -92,6 +94,7 @@ def compare(
                 "by": name,
                 **_timing(whole),
                 "times rndlib's": ratio(whole, times[library]),
+                "goal": goal if optimiser == "GD" else None,
                 "timed": f"{_number(count)}, {timed} steps",
                 "steps": taken or f"over {2 * steps}",
                 "trained": found[optimiser].steps,

@@ -18,6 +18,7 @@ from rndlib.training.weights import Role, draw
 HEADS, QUICK_HEADS = 512, 32
 WIDTH, QUICK_WIDTH = 2048, 512
 BODIES = (1, 32)
+GOAL_ONE_BODY = 10.0
 METHODS = {"RND": RND, "Bayesian RND": BayesianRND}
 WORK, QUICK_WORK = 100_000_000, 10_000_000
 TIGHT = GradientFlow(rtol=1e-5)
@@ -61,8 +62,9 @@ def _rows(method: str, width: int, heads: int, bodies: int, work: int) -> list[R
         few = [(w[:checked], b[:checked]) for w, b in start]
         problem = Problem(net, data.X, data.X_test, few, targets[:checked], limit[:checked])
         shared: Row = {"method": method, "width": width, "bodies": bodies, "heads on each": heads // bodies}
+        goal = GOAL_ONE_BODY if bodies == 1 else None
         return comparison.compare(
-            shared, problem, start, targets, lambda: model.fit(data.X), first, error, work, adam=False
+            shared, problem, start, targets, lambda: model.fit(data.X), first, error, work, adam=False, goal=goal
         )
 
 

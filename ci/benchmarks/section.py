@@ -28,9 +28,11 @@ class Section:
 
     name: by which the command line calls it. title, note: its heading, and what a reader of the table must know.
     cases: the cases of a run, in the order of the table; making them measures nothing.
+    missed: a paragraph for each goal that the stored table misses, with what it is that binds.
     """
 
     name: str
     title: str
     note: str
     cases: Callable[[Asked], Iterator[Case]]
+    missed: tuple[str, ...] = ()

@@ -39,7 +39,8 @@ def section(measured: dict[str, Any]) -> list[str]:
     quick = ", at the small sizes of `--quick`" if measured["quick"] else ""
     commit = f", at commit {provenance.commit(measured['checkout'])}" if measured["checkout"] else ""
     made = f"Measured on {provenance.machine(measured['hardware'])}, with {versions}{quick}{commit}."
-    return [f"## {measured['title']}", measured["note"], table(measured["rows"]), made]
+    missed = [f"*Missed.* {goal}" for goal in measured["missed"]]
+    return [f"## {measured['title']}", measured["note"], table(measured["rows"]), *missed, made]
 
 
 def table(rows: Sequence[Row]) -> str:
