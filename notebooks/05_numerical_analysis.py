@@ -46,7 +46,7 @@
 # last section shows what that rate does, and when it is stable.
 
 # %% tags=["parameters"]
-widths: list[int] = [32, 64, 256, 1024, 4096]  # units in the hidden layers, n
+widths: list[int] = [32, 128, 512, 2048]  # units in the hidden layers, n
 heads: int = 512  # heads of RND, K; ensembles have K + 1 members
 paper_heads: int = 512  # K of the paper's experiment, whose Monte-Carlo noise is the unit of N1 and N2
 few: int = 16  # heads per body where they are spread over several bodies
@@ -254,7 +254,7 @@ for i, width in enumerate(widths):
 #   of the plain ones with $512$ heads. The expected variances then differ by at most 12.5 % (root mean square), since
 #   $\sqrt{2 \cdot 4/512} = 0.125$.
 # * **The slope.** Each seed gives a slope of the log difference on the log width. Its whole interval must be below
-#   $-0.4$, a fall to a seventh over these widths. In theory the expected variances of wide networks differ by terms of
+#   $-0.4$, a fall to a fifth over these widths. In theory the expected variances of wide networks differ by terms of
 #   order $1/n$, and the squared difference falls like $1/n^2$. The noise that partners leave falls like $1/n$, except
 #   for that of the untrained bodies, which stays.
 #
