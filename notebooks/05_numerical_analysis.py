@@ -19,9 +19,9 @@
 # > heads leave, $4\Sigma(x, x)^2/K$, for the standard and the Bayesian pair (Figs. 1 and 2).\
 # > **Picture.** With 16 heads per body both curves fall to the Monte-Carlo floor. With 512 heads on one body the
 # > Bayesian pair stays above it.\
-# > **Verdict.** With most of the noise taken away, the difference at the largest width is at most N1 0.41 of the floor
-# > (standard pair) and N2 0.28 of the floor (Bayesian pair), with 2 allowed. Mixed pairs stay at 1800 and 83 floors,
-# > and variances that are a fifth too small show as 7 floors.
+# > **Verdict.** With most of the noise taken away, the difference at the largest width is at most N1 0.95 of the floor
+# > (standard pair) and N2 0.46 of the floor (Bayesian pair), with 2 allowed. Mixed pairs stay at 1800 and 73 floors,
+# > and variances that are a fifth too small show as 8.4 and 3.6 floors.
 #
 # The paper closes with one experiment (Section 5 and Appendix C). Networks of growing width $n$ are trained on $N = 10$
 # points. At $5000$ test points two numbers are compared:
