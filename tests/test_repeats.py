@@ -128,3 +128,20 @@ def test_the_stored_ledger_is_what_the_notebooks_show():
             assert cells_of_line[0] == id_
             assert cells_of_line[3] == ledger.rounded(row["value"])
             assert cells_of_line[-1] == "PASS"
+
+
+def test_only_cells_that_lead_to_a_claim_are_run():
+    cells = [
+        "import numpy as np\nfrom x import y as made",
+        "ledger, seen = made(), {}",
+        "slow = [first for first in np.ones(3)]\nledger.record('A', slow)",
+        "def run(key):\n    seen[key] = [one for one in key]\n    return key",
+        "n = 3",
+        "seen['more'], (first, *rest) = 1, run(n)",
+        "ledger.record('B', [first for n in seen])",
+        "ledger.record('C', n)",
+    ]
+    assert ledgers.leading_to(cells, ["A"]) == [0, 1, 2]
+    # What a cell changes counts as set there, and the `first` of a comprehension is one of its own.
+    assert ledgers.leading_to(cells, ["B"]) == [0, 1, 3, 4, 5, 6]
+    assert ledgers.leading_to(cells, ["C"]) == [0, 1, 4, 7]
