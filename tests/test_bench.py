@@ -102,6 +102,17 @@ def test_an_interrupted_bench_keeps_the_sections_it_has(place, monkeypatch):
     assert [section["name"] for section in costs.read(place / "notebooks" / costs.FILE)] == [names[0]]
 
 
+def test_texts_are_renewed_without_a_measurement(place, monkeypatch):
+    name = bench.SECTIONS[0]
+    bench.main([name])
+    (before,) = costs.read(place / "notebooks" / costs.FILE)
+    monkeypatch.setattr(bench, "load", lambda name: Section(name, "Title", "New.", lambda _: iter(()), ("Too slow.",)))
+    bench.main(["--texts"])
+    (after,) = costs.read(place / "notebooks" / costs.FILE)
+    assert after == before | {"note": "New.", "missed": ["Too slow."]}
+    assert "*Missed.* Too slow." in costs.section(after)
+
+
 def test_the_report_has_the_table_with_its_hardware(place):
     assert costs.report(place / "notebooks") == []
     bench.main([bench.SECTIONS[0]])

@@ -56,6 +56,19 @@ SECTION = Section(
     "which its law has that. MiB are peaks of processes of their own. *goal* is the project's, for the ratio in the "
     "row.",
     _cases,
+    (
+        "Training 20 times as fast. rndlib is 6 and 8 times as fast as gradient descent at N = 100 and 150, and "
+        "slower at N = 20. Networks of this size are far from their linear model on these images: the flow takes 70 "
+        "and 135 evaluations, each of which forms and decomposes a tangent kernel of its own and costs as much as "
+        "ten steps of descent. Loops with momentum take fewer steps, but they do not follow the flow: their "
+        "functions are half their own size away from its limit, where 0.01 was asked.",
+        "A tenth of the memory. At 75,009 weights the peers take 1.4 to 3.5 times the memory, at 4,929 weights 0.6 "
+        "to 3.2 times. The whole Jacobian of the larger case has 57 MiB, and most of every peak is the compiler's, "
+        "so at this size no way of forming the kernel could take a tenth. What bounds rndlib is the argument "
+        "`memory`: the Jacobian of the largest case would have 7.5 GiB.",
+        "Three times as fast as neural-tangents, in one case: 44 times and more as users call it, but 0.5 and 1.2 "
+        "times where it is given the function as rndlib rewrites it, of patches.",
+    ),
 )
 
 
