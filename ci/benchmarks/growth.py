@@ -83,7 +83,7 @@ TASKS = {
     ),
     "train": Task(
         "training 8 networks of width 512 for time 1, against N", (8, 32, 128, 256), (8, 16),
-        "1 to 3, for the N x N eigenproblem", lambda size: _ensemble(512, 8, size, 1.0),
+        "1 to 3, for the N x N matrix", lambda size: _ensemble(512, 8, size, 1.0),
     ),
     "evaluate": Task(
         "evaluating 32 networks of width 512, against T", (1000, 4000, 16_000, 32_000), (500, 1000),
