@@ -55,10 +55,11 @@ settings: environments
 departures: environment
 	$(BIN)/python ci/departures.py $(DEPARTURES)
 
-# What things cost beside other ways to them: half an hour on an idle machine, under three minutes with QUICK=1.
-# SECTIONS=kernels measures that part alone, WIDTHS=512,65536 networks of other widths.
+# What things cost beside other ways to them: an hour on an idle machine. SECTIONS=kernels measures that part alone,
+# WIDTHS=512,65536 networks of other widths. With QUICK=1, under three minutes, it says which ratios have fallen by more
+# than a third since they were stored, by QUICK=1 KEEP=1.
 bench: environment
-	$(BIN)/python ci/bench.py $(if $(QUICK),--quick) $(if $(WIDTHS),--widths $(WIDTHS)) $(SECTIONS)
+	$(BIN)/python ci/bench.py $(if $(QUICK),--quick) $(if $(KEEP),--keep) $(if $(WIDTHS),--widths $(WIDTHS)) $(SECTIONS)
 
 # What the stored notebooks show, with the reference and how-to pages, as a site in build/site.
 site: environment

@@ -1,11 +1,14 @@
 """What things cost, against what a user would write instead and against what the machine allows: `make bench`, or
 
-    python ci/bench.py [--quick] [--widths 512,2048] [SECTION ...]
+    python ci/bench.py [--quick [--keep]] [--widths 512,2048] [SECTION ...]
     python ci/bench.py --texts
 
 When a section is complete its table is printed and takes the place of the one stored in `notebooks/bench.json`, which
-the report shows. With `--quick` the table goes to `results/bench-quick.json` instead. To go on after an interruption,
-name the sections that are left. `--texts` measures nothing: it gives the stored sections their texts of today.
+the report shows. To go on after an interruption, name the sections that are left. `--texts` measures nothing: it gives
+the stored sections their texts of today.
+
+With `--quick` sizes are small, and ratios are compared with those in `notebooks/bench_quick.json`. Those that fell by
+more than a third are named, with an exit status of 1. `--quick --keep` stores them there.
 """
 
 import argparse
@@ -17,6 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from benchmarks import guard
 from benchmarks.section import Asked, Section
 from tqdm import tqdm
 
@@ -24,6 +28,7 @@ from rndlib import output
 from rndlib.running import costs, provenance
 
 ROOT = Path(__file__).resolve().parent.parent
+QUICK = "bench_quick.json"
 SECTIONS = ("kernels", "ensembles", "heads", "sampling", "networks", "floor", "growth", "whole")
 
 
@@ -50,8 +55,8 @@ def measure(section: Section, asked: Asked) -> dict[str, Any]:
         # Without the name of the host, as the table is published.
         "hardware": {name: value for name, value in provenance.hardware().items() if name != "host"},
         "versions": provenance.versions(),
-        # Without the stored table, which does not affect what is measured.
-        "checkout": provenance.checkout(ROOT, f"notebooks/{costs.FILE}"),
+        # Without the stored tables, which do not affect what is measured.
+        "checkout": provenance.checkout(ROOT, f"notebooks/{costs.FILE}", f"notebooks/{QUICK}"),
         "rows": rows,
     }
 
@@ -81,29 +86,38 @@ def arguments(words: Sequence[str]) -> tuple[list[str], Asked]:
     """The sections and sizes that the command line names; exits with a message if there are none such."""
     parser = argparse.ArgumentParser(prog="bench.py", description="Measure what things cost; see the file's head.")
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}; all by default")
-    parser.add_argument("--quick", action="store_true", help="small sizes, under three minutes, not stored")
+    parser.add_argument("--quick", action="store_true", help="small sizes, under three minutes")
     parser.add_argument("--widths", type=widths, help="of the networks, where a section goes through several: 64,256")
+    parser.add_argument("--keep", action="store_true", help="with --quick: store its ratios, to compare later ones")
     asked = parser.parse_args(words)
     if unknown := [name for name in asked.sections if name not in SECTIONS]:
         parser.error(f"no section {', '.join(unknown)}: choose among {', '.join(SECTIONS)}")
-    return asked.sections or list(SECTIONS), Asked(asked.quick, asked.widths)
+    if asked.keep and not asked.quick:
+        parser.error("--keep is for --quick; a full run is always stored")
+    return asked.sections or list(SECTIONS), Asked(asked.quick, asked.widths, asked.keep)
 
 
 def main(words: Sequence[str]) -> None:
-    """Measure, print and store the sections that are asked for."""
+    """Measure, print and store the sections that are asked for; exits with the ratios that have fallen."""
+    full, small = (ROOT / "notebooks" / name for name in (costs.FILE, QUICK))
     if words == ["--texts"]:
-        restate(ROOT / "notebooks" / costs.FILE)
+        restate(full)
         return
     names, asked = arguments(words)
-    place = ROOT / "results" / "bench-quick.json" if asked.quick else ROOT / "notebooks" / costs.FILE
-    place.parent.mkdir(exist_ok=True)
+    reference = {section["name"]: section["rows"] for section in costs.read(small)}
+    fallen: list[str] = []
     for name in names:
         section = measure(load(name), asked)
         if not section["rows"]:
             print(f"{name}: nothing on record; run `make reproduce` first\n")
             continue
-        store(place, section)
+        if not asked.quick or asked.keep:
+            store(small if asked.quick else full, section)
+        else:
+            fallen += guard.fallen(section["rows"], reference.get(name, []))
         print("\n\n".join(costs.section(section)), end="\n\n", flush=True)
+    if fallen:
+        sys.exit("\n".join(["ratios that fell by more than a third:", *fallen]))
 
 
 if __name__ == "__main__":

@@ -78,12 +78,13 @@ def place(tmp_path, monkeypatch):
 
 
 def test_a_section_takes_the_place_of_its_stored_table(place, capsys):
-    for words in ([bench.SECTIONS[-1]], [bench.SECTIONS[0]], [bench.SECTIONS[0]], ["--quick", bench.SECTIONS[0]]):
+    quickly = ["--quick", "--keep", bench.SECTIONS[0]]
+    for words in ([bench.SECTIONS[-1]], [bench.SECTIONS[0]], [bench.SECTIONS[0]], quickly):
         bench.main(words)
     stored = json.loads((place / "notebooks" / costs.FILE).read_text())["sections"]
     assert [section["name"] for section in stored] == [bench.SECTIONS[0], bench.SECTIONS[-1]]
     assert all("host" not in section["hardware"] for section in stored)
-    quick = costs.read(place / "results" / "bench-quick.json")
+    quick = costs.read(place / "notebooks" / "bench_quick.json")
     assert [section["quick"] for section in quick] == [True]
     assert "| one  | 1 (0.5 to 2) |" in capsys.readouterr().out
 
@@ -100,6 +101,33 @@ def test_an_interrupted_bench_keeps_the_sections_it_has(place, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         bench.main(names)
     assert [section["name"] for section in costs.read(place / "notebooks" / costs.FILE)] == [names[0]]
+
+
+def test_a_quick_bench_names_the_ratios_that_have_fallen(place, monkeypatch):
+    name, found = bench.SECTIONS[0], {"peer": 6.0, "other": 8.0, "theirs": 2.0}
+
+    def rows():
+        ratio = "times rndlib's"
+        return [
+            {"task": "t", "by": "rndlib", ratio: 0.001},
+            *({"task": "t", "by": by, ratio: Estimate(found[by], 0.0, 99.0)} for by in ("peer", "other")),
+            {"task": "t", "by": "theirs", "times the NTK-GP's": found["theirs"]},
+            {"task": "s", "share": 0.5, "seconds": 1.0},
+        ]
+
+    monkeypatch.setattr(bench, "load", lambda name: Section(name, "Title", "Note.", lambda _: iter([rows])))
+    with pytest.raises(SystemExit, match=r"task t, by peer: times rndlib's 6, and none is stored"):
+        bench.main(["--quick", name])
+    bench.main(["--quick", "--keep", name])
+    found |= {"peer": 4.1, "other": 99.0, "theirs": 2.9}
+    bench.main(["--quick", name])
+    found |= {"peer": 3.9, "theirs": 3.1}
+    with pytest.raises(SystemExit) as fell:
+        bench.main(["--quick", name])
+    assert str(fell.value).splitlines()[1:] == [
+        "task t, by peer: times rndlib's 3.9, stored 6",
+        "task t, by theirs: times the NTK-GP's 3.1, stored 2",
+    ]
 
 
 def test_texts_are_renewed_without_a_measurement(place, monkeypatch):
@@ -227,7 +255,7 @@ def test_ensembles_compares_every_peer(monkeypatch):
     monkeypatch.setattr(ensembles, "MEMBERS", 9)
     monkeypatch.setattr(ensembles, "WORK", 10_000)
     monkeypatch.setattr(ensembles, "toy", lambda: replace(data, checked=2, repeats=1))
-    case, _ = ensembles.SECTION.cases(Asked(widths=(512,)))  # the other is far larger
+    case, *_ = ensembles.SECTION.cases(Asked(widths=(512,)))  # the others are far larger
     rows = case()
     assert rows[0]["by"] == "rndlib"
     assert {row["by"].split(", ")[1] for row in rows[1:]} == {"GD", "Adam"}

@@ -12,10 +12,12 @@ class Asked:
 
     quick: small sizes, for a look within three minutes.
     widths: of the networks, where a section goes through several; None for the section's own.
+    keep: whether quick tables become those that later ones are compared with.
     """
 
     quick: bool = False
     widths: tuple[int, ...] | None = None
+    keep: bool = False
 
 
 Case = Callable[[], list[Row]]
