@@ -140,7 +140,7 @@ def test_the_way_is_chosen_by_heads_and_points(heads):
     spectrum, r = Spectrum(jnp.ones(len(X)), jnp.eye(len(X))), jnp.ones((len(X), heads))
     given = Identity(r.size), r, jnp.ones(1), jnp.asarray(0.0), spectrum
     program = str(jax.make_jaxpr(lambda: flow_integral(*given))())
-    assert ("eigh" in program) == (heads <= 6)
+    assert ("eigh" in program) == (heads <= 4)
     assert ("cholesky" in program) == (heads == 8)
     assert dense(len(X), heads) == (heads <= 8)
     assert dense(DENSE_PAIR // 2, 2)

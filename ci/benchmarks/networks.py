@@ -59,7 +59,7 @@ SECTION = Section(
     (
         "Training 20 times as fast. rndlib is 6 and 8 times as fast as gradient descent at N = 100 and 150, and "
         "slower at N = 20. Networks of this size are far from their linear model on these images: the flow takes 70 "
-        "and 135 evaluations, each of which forms and decomposes a tangent kernel of its own and costs as much as "
+        "and 135 evaluations, each of which forms and factors a tangent kernel of its own, and costs as much as "
         "ten steps of descent. Loops with momentum take fewer steps, but they do not follow the flow: their "
         "functions are half their own size away from its limit, where 0.01 was asked.",
         "A tenth of the memory. At 75,009 weights the peers take 1.4 to 3.5 times the memory, at 4,929 weights 0.6 "

@@ -26,8 +26,8 @@ TOGETHER = 2**22
 EXPONENTIAL_ERROR = 1e-5
 """Error of the rational approximation of e^{-z}, uniformly in z >= 0."""
 
-EIGENPROBLEM_LIMIT = 32
-"""Largest N K at which the eigendecomposition of the kernel matrix takes less time than resolvents."""
+EIGENPROBLEM_LIMIT = 20
+"""Largest N K at which the eigendecomposition of the kernel matrix takes less time than a resolvent."""
 
 POLES = (
     1.1743116346598346 + 6.526200869899829j,
