@@ -222,6 +222,7 @@ def test_a_resolvent_is_the_exponential(noise, backend):
     np.testing.assert_array_equal(solved[0], solved[1])
     without, with_time = by_resolvents(backend, theta, r, [0.0, 1.0], noise)
     assert not without.any()
+    np.testing.assert_array_equal(by_resolvents(backend, theta, r, [0.0, 0.0], noise), 0.0)
     assert with_time.any()
 
 

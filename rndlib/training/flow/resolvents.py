@@ -31,7 +31,7 @@ def by_resolvents(theta: Array, r: Array, times: Array, noise: Array, lib: Libra
     xp, n = lib.xp, theta.shape[-1]
     one, longest = xp.diag(xp.ones_like(theta.reshape(-1, n)[0])), times.max()
     endless = xp.isinf(longest)
-    longest = xp.where(endless, 1.0, longest)
+    longest = xp.where(endless | (longest == 0), 1.0, longest)
     shifted = xp.where(endless, 0.0, 1.0) * one + xp.where(endless, 1.0, GAMMA * longest) * (theta + noise * one)
     inverse = lib.inverse_factor(shifted)
 
