@@ -56,7 +56,7 @@ departures: environment
 	$(BIN)/python ci/departures.py $(DEPARTURES)
 
 # What things cost beside other ways to them: an hour on an idle machine. SECTIONS=kernels measures that part alone,
-# WIDTHS=512,65536 networks of other widths. With QUICK=1, under three minutes, it says which ratios have fallen by more
+# WIDTHS=512,65536 networks of other widths. With QUICK=1, some three minutes, it says which ratios have fallen by more
 # than a third since they were stored, by QUICK=1 KEEP=1.
 bench: environment
 	$(BIN)/python ci/bench.py $(if $(QUICK),--quick) $(if $(KEEP),--keep) $(if $(WIDTHS),--widths $(WIDTHS)) $(SECTIONS)

@@ -86,7 +86,7 @@ def arguments(words: Sequence[str]) -> tuple[list[str], Asked]:
     """The sections and sizes that the command line names; exits with a message if there are none such."""
     parser = argparse.ArgumentParser(prog="bench.py", description="Measure what things cost; see the file's head.")
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}; all by default")
-    parser.add_argument("--quick", action="store_true", help="small sizes, under three minutes")
+    parser.add_argument("--quick", action="store_true", help="small sizes, some three minutes")
     parser.add_argument("--widths", type=widths, help="of the networks, where a section goes through several: 64,256")
     parser.add_argument("--keep", action="store_true", help="with --quick: store its ratios, to compare later ones")
     asked = parser.parse_args(words)
@@ -117,7 +117,7 @@ def main(words: Sequence[str]) -> None:
             fallen += guard.fallen(section["rows"], reference.get(name, []))
         print("\n\n".join(costs.section(section)), end="\n\n", flush=True)
     if fallen:
-        sys.exit("\n".join(["ratios that fell by more than a third:", *fallen]))
+        sys.exit("\n".join(["ratios that fell by more than a third, or that have none to compare with:", *fallen]))
 
 
 if __name__ == "__main__":

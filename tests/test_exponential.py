@@ -1,4 +1,4 @@
-"""v = Theta^-1 (I - e^{-h Theta}) r: the approximation of the exponential, and both ways to v against SciPy."""
+"""v = Theta^-1 (I - e^{-h Theta}) r: the approximation of the exponential, and the ways to v against SciPy."""
 
 from functools import partial
 from math import inf, nan
@@ -58,7 +58,7 @@ def test_rational_exponential_is_that_of_the_aaa_algorithm():
         np.testing.assert_allclose(np.sort_complex(found[upper]), np.sort_complex(np.array(written)), rtol=1e-8)
 
 
-# --------------------------------------------------------------------------------------------- both ways to v
+# ---------------------------------------------------------------------------------------------- the ways to v
 
 flow_integral = partial(exponential.flow_integral, lib=LIBRARY)
 

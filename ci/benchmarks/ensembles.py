@@ -19,7 +19,7 @@ WIDTHS, QUICK_WIDTHS = (512, 2048, 8192), (512,)
 MEMBERS, QUICK_MEMBERS = 513, 65
 WORK, QUICK_WORK = 100_000_000, 10_000_000
 GOAL = 50.0
-TIGHT = GradientFlow(rtol=comparison.ACCURACY / 10)
+TIGHT = GradientFlow(rtol=1e-5)
 """The flow that both sides are compared with."""
 
 

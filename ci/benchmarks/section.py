@@ -10,7 +10,7 @@ from rndlib.running.costs import Row
 class Asked:
     """What a run of the bench was asked for.
 
-    quick: small sizes, for a look within three minutes.
+    quick: small sizes, for a look of some three minutes.
     widths: of the networks, where a section goes through several; None for the section's own.
     keep: whether quick tables become those that later ones are compared with.
     """

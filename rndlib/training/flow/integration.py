@@ -8,7 +8,7 @@ flow there over the whole step:
 Each linear flow is exact, so stiffness costs nothing and a step may last any time, infinity included. The only error is
 from the network's own curvature, and of second order. A linear flow leads to the midpoint, too: that of the network
 linearised at theta, or that of the previous step, followed further. The latter saves every other linearisation at a
-small cost in accuracy, but needs V at a second time. So it is used if an eigendecomposition gives V at both times, and
+small cost in accuracy, but needs V at a second time. So it is used if one kernel matrix gives V at both times, and
 the former if each V needs its own solve.
 
 The number of steps is doubled until two successive Richardson extrapolations agree to the required accuracy. Steps,

@@ -1,8 +1,9 @@
 """The precision in which gradient flow takes its steps.
 
 A step in float32 takes about two thirds of the time of one in float64. Rounding error grows with the stiffness ratio
-of training (`rndlib.training.flow.conditioning.factor`). Eigenproblems, and the residual from which Newton's method
-starts, are in float64 either way: how exactly training points are fitted does not depend on the precision.
+of training (`rndlib.training.flow.conditioning.factor`). Factorisations of kernels, and the residual from which
+Newton's method starts, are in float64 either way: how exactly training points are fitted does not depend on the
+precision.
 """
 
 import numpy as np

@@ -5,6 +5,7 @@ although z has no end. So q has a short Chebyshev series in a, the same for ever
 matrix. At 200 points this takes 0.4 times as long as an eigendecomposition, at 700 points half as long.
 """
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ def by_resolvents(theta: Array, r: Array, times: Array, noise: Array, lib: Libra
     return xp.stack([v[..., k].reshape(r.shape) for k in range(len(times))])
 
 
+@cache
 def _nodes() -> tuple[np.ndarray, np.ndarray]:
     """z (NODES,), and what turns 1 - e^{-h z} there into the series for time h, (DEGREE + 1, NODES)."""
     angles = (np.arange(NODES) + 0.5) * np.pi / NODES
