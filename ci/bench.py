@@ -29,7 +29,7 @@ from rndlib.running import costs, provenance
 
 ROOT = Path(__file__).resolve().parent.parent
 QUICK = "bench_quick.json"
-SECTIONS = ("kernels", "ensembles", "heads", "sampling", "networks", "floor", "growth", "whole")
+SECTIONS = ("kernels", "ensembles", "heads", "sampling", "many_points", "networks", "floor", "growth", "whole")
 
 
 def load(name: str) -> Section:

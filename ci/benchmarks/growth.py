@@ -17,7 +17,18 @@ from scipy import stats
 
 from benchmarks.section import Asked, Case, Section
 from benchmarks.timing import once
-from rndlib import MLP, RND, DeepEnsemble, GradientDescent, GradientFlow, HeadsWarning, datasets, kernels, laws
+from rndlib import (
+    MLP,
+    RND,
+    BayesianRND,
+    DeepEnsemble,
+    GradientDescent,
+    GradientFlow,
+    HeadsWarning,
+    datasets,
+    kernels,
+    laws,
+)
 from rndlib.evidence.estimate import Estimate
 from rndlib.running.costs import Row
 
@@ -63,6 +74,12 @@ def _kernel(points: int) -> Callable[[], object]:
     return lambda: kernels.kernel(MLP(3), X)
 
 
+def _without_matrix(n_samples: int, heads: int, width: int) -> Callable[[], object]:
+    data = datasets.toy(0, n_train=n_samples, n_test=1)
+    solver = GradientFlow(memory=1)
+    return lambda: BayesianRND(MLP(3, width=width), heads, noise_std=0.1, linearised=True, solver=solver).fit(data.X)
+
+
 def _law(n_train: int, n_test: int) -> Callable[[], object]:
     data = datasets.toy(0, n_train=n_train, n_test=n_test)
     return lambda: laws.posterior(MLP(3), data.X, data.y, data.X_test, noise_std=0.1)
@@ -84,6 +101,18 @@ TASKS = {
     "train": Task(
         "training 8 networks of width 512 for time 1, against N", (8, 32, 128, 256), (8, 16),
         "1 to 3, for the N x N matrix", lambda size: _ensemble(512, 8, size, 1.0),
+    ),
+    "points": Task(
+        "linearised training without a matrix, 8 heads on width 512, against N", (1000, 3000, 10_000, 30_000),
+        (100, 300), "1, times iterations", lambda size: _without_matrix(size, 8, 512),
+    ),
+    "columns": Task(
+        "the same with N = 1000, against heads", (16, 64, 256, 512), (2, 4),
+        "1, times iterations", lambda size: _without_matrix(1000, size, 512),
+    ),
+    "units": Task(
+        "the same with N = 1000 and 8 heads, against width", (256, 1024, 4096, 8192), (64, 256),
+        "1, times iterations", lambda size: _without_matrix(1000, 8, size),
     ),
     "evaluate": Task(
         "evaluating 32 networks of width 512, against T", (1000, 4000, 16_000, 32_000), (500, 1000),

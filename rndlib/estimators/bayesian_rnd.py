@@ -18,6 +18,8 @@ from rndlib.estimators.rnd import Distillation
 from rndlib.network import MLP
 from rndlib.theory import laws, reference
 from rndlib.theory.crowding import points_that_count, warn_if_narrow
+from rndlib.training import matrices
+from rndlib.training.solvers import GradientFlow
 from rndlib.training.weights import Params, Role, draw
 
 MeanFunction = Callable[[Float[np.ndarray, "t d"]], Variances]
@@ -140,8 +142,11 @@ class BayesianRND(RegressorMixin, Distillation):
         return (means[chosen // self._fitted.heads % len(means)] + self.errors(X)[chosen]).T
 
     def _points_that_count(self, X: np.ndarray) -> float:
-        # A solver that needs no kernel may be used with more points than a kernel matrix has room for.
-        if self.heads == 1 or not isinstance(self.net_, MLP) or (self.solver and not self.solver.needs_kernel):
+        solver = self.solver or GradientFlow()
+        if self.heads == 1 or not isinstance(self.net_, MLP):
+            return len(X)
+        # Other solvers need no kernel, so there may be more points than a kernel matrix has room for.
+        if not isinstance(solver, GradientFlow) or not matrices.fit(len(X), solver.memory):
             return len(X)
         return points_that_count(self.net_, X, float(self.noise_std))
 

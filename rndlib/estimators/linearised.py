@@ -20,8 +20,8 @@ def train(model: Any, X: Float[np.ndarray, "n *shape"], y: Float[np.ndarray, " n
 
     That column holds the weights of the mean: of the function 0 trained on y.
     """
-    time, noise_std = (model.solver or GradientFlow()).time, float(model.noise_std)
-    if time == inf and not noise_std:
+    flow, noise_std = model.solver or GradientFlow(), float(model.noise_std)
+    if flow.time == inf and not noise_std:
         checks.distinct("X", X)
 
     def one(block: list[int]) -> tuple[Params, Report]:
@@ -32,9 +32,9 @@ def train(model: Any, X: Float[np.ndarray, "n *shape"], y: Float[np.ndarray, " n
             r = r + noise_std * draw_offsets(model.seed, block, len(X), model.heads)
         if y is not None:
             r = np.concatenate([r, np.broadcast_to(-y[:, None], (len(block), len(X), 1))], axis=2)
-        given = model._loaded, model.net_, point(model, block), X, r, time, noise_std
+        given = model._loaded, model.net_, point(model, block), X, r, flow, noise_std
         v, left = linear.weights(*given)
-        return [(v,)], Report(time, left, 0.0, 1, True)
+        return [(v,)], Report(flow.time, left, 0.0, 1, True)
 
     blocks = split(model.bodies, 1)
     return Trained.joined(model.bodies, blocks, parallel(one, blocks))

@@ -6,12 +6,19 @@ share one N x N system, at any width and number of heads, where training on shar
 N K x N K.
 """
 
+from functools import partial
+from math import inf
+
 import numpy as np
 from jaxtyping import Float
 
 from rndlib.any_network import Network
 from rndlib.theory.dynamics import gain
+from rndlib.training import matrices
+from rndlib.training.iterative import solve
 from rndlib.training.protocols import Backend, Columns
+from rndlib.training.solvers import GradientFlow
+from rndlib.training.trees import mapped
 from rndlib.training.weights import Params, draw_offsets
 
 
@@ -21,21 +28,35 @@ def weights(
     point: Params,
     X: Float[np.ndarray, "n *shape"],
     r: Columns,
-    time: float,
+    flow: GradientFlow,
     noise_std: float,
 ) -> tuple[Columns, float]:
     """v for each column of residuals r, with noise_std^2 on the diagonal of Theta.
 
     `point` has networks of one output. With v comes the norm of the residual after training, relative to that of r.
+    If Theta does not fit in the memory of `flow`, products with it take its place.
 
     Raises
     ------
-    ValueError: Theta is singular, and `time` is long enough for this to matter.
+    ValueError: Theta is singular, and the training time is long enough for this to matter; or Theta does not fit, and
+        the time is finite.
     """
-    theta = np.add(*backend.tangent_kernels(net, point, X))[:, 0, 0] + noise_std**2 * np.eye(len(X))
-    v = np.stack([gain(A, residuals, time, None) for A, residuals in zip(theta, r, strict=True)])
-    size = np.linalg.norm(r)
-    return v, float(np.linalg.norm(r - theta @ v) / size) if size else 0.0
+    noise, size = noise_std**2, np.linalg.norm(r)
+    if matrices.fit(len(X), flow.memory):
+        theta = np.add(*backend.tangent_kernels(net, point, X))[:, 0, 0] + noise * np.eye(len(X))
+        v = np.stack([gain(A, residuals, flow.time, None) for A, residuals in zip(theta, r, strict=True)])
+        return v, float(np.linalg.norm(r - theta @ v) / size) if size else 0.0
+    if flow.time < inf:
+        raise ValueError(f"{matrices.refusal(len(X), flow.memory)}, or time = inf, for which they are not formed")
+
+    def product(body: int, columns: np.ndarray) -> np.ndarray:
+        own = mapped(lambda a: a[body : body + 1], point)
+        return backend.transfer(net, own, X, columns[None], X, "float64")[0].T
+
+    each = [partial(product, body) for body in range(len(r))]
+    v = np.stack([solve(*both, noise, seed=0) for both in zip(each, r, strict=True)])
+    left = r - noise * v - np.stack([times(own) for times, own in zip(each, v, strict=True)])
+    return v, float(np.linalg.norm(left) / size) if size else 0.0
 
 
 def partners(

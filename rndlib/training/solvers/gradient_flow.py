@@ -4,7 +4,6 @@ import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -14,6 +13,7 @@ from rndlib.any_network import Network
 from rndlib.cores import parallel
 from rndlib.network import MLP
 from rndlib.theory import kernels
+from rndlib.training import matrices
 from rndlib.training.flow import conditioning, integration, precision
 from rndlib.training.pilots import Pilot
 from rndlib.training.problem import Problem, Spectrum, Task, Trained
@@ -38,6 +38,8 @@ class GradientFlow(Solver):
     time: Training time t, learning rate 1; `math.inf` trains to convergence.
     rtol: Allowed relative error of the trained function, in the norm over probe points near the data; > 0. For 4e-4 or
         more, steps are taken in float32 if that adds at most a twentieth of it.
+    memory: Bytes for the N x N matrices of one body, six at the same time. If they do not fit, `fit` raises a
+        ValueError that says how much is needed; a linearised network that trains to convergence then forms none.
 
     >>> from rndlib import MLP, RND, GradientFlow, datasets
     >>> model = RND(MLP(3, width=64), heads=4, solver=GradientFlow(time=1.0)).fit(datasets.toy(0).X)
@@ -45,14 +47,14 @@ class GradientFlow(Solver):
     (1.0, True)
     """
 
-    needs_kernel: ClassVar[bool] = True
-
     time: float = inf
     rtol: float = 1e-3
+    memory: int = 2**32
 
     def __post_init__(self):
         object.__setattr__(self, "time", checks.duration("time", self.time))
         object.__setattr__(self, "rtol", checks.positive("rtol", self.rtol))
+        object.__setattr__(self, "memory", checks.whole("memory", self.memory, at_least=1))
 
     def train(self, task: Task, backend: Backend) -> Trained:
         spectrum = self._spectrum(task.net, task.X, task.noise_std)
@@ -83,6 +85,11 @@ class GradientFlow(Solver):
 
         For a network of the user's own, the mean tangent kernel of a few draws stands in for it.
         """
+        if not matrices.fit(len(X), self.memory):
+            raise ValueError(
+                f"{matrices.refusal(len(X), self.memory)}, StochasticGradient, or RND or BayesianRND with "
+                "linearised=True, which forms none to train to convergence"
+            )
         if self.time == inf and noise_std == 0:
             checks.distinct("X", X)
         kernel = kernels.kernel(net, X) if isinstance(net, MLP) else kernels.empirical(net, X, draws=DRAWS)

@@ -1,7 +1,6 @@
 """The common interface of all solvers: train a task on a backend."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
 
 from rndlib.cores import split
 from rndlib.training.problem import Task, Trained, block_size
@@ -12,9 +11,6 @@ BLOCKS, FEW = 64, 4
 
 
 class Solver(ABC):
-    needs_kernel: ClassVar[bool] = False
-    """Whether training needs the infinite-width kernel on the training points, an N x N matrix."""
-
     @abstractmethod
     def train(self, task: Task, backend: Backend) -> Trained:
         """Train every body of a task.

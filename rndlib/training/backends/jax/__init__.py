@@ -86,11 +86,13 @@ class JaxBackend:
     def transfer(
         self, net: Network, params: Params, X: Points, v: Columns, X_test: TestPoints, dtype: str
     ) -> Transferred:
-        size = column_group(net, len(v))
-        parts = []
-        for first in range(0, v.shape[2], size):
-            columns = np.ascontiguousarray(np.swapaxes(v[:, :, first : first + size], 1, 2))
-            changes = _pulled(net, X.astype(dtype), to_jax(net, params, dtype), columns.astype(dtype))
+        # The derivatives of a network of the user's own are taken at a few points at a time in any case.
+        size = _chunk_size(net, X, dtype) if isinstance(net, MLP) else len(X)
+        chunks, start = _chunks(X.astype(dtype), size, X[-1]), to_jax(net, params, dtype)
+        by_points, group, parts = v.astype(dtype).swapaxes(0, 1), column_group(net, len(v)), []
+        for first in range(0, v.shape[2], group):
+            columns = _chunks(by_points[:, :, first : first + group], size, 0.0)
+            changes = _pulled(net, chunks, start, np.ascontiguousarray(columns.transpose(2, 0, 3, 1)))
             parts.append(_in_chunks(net, X_test, dtype, _pushed, params, to_numpy(net, changes)))
         return np.concatenate(parts, axis=1)
 
@@ -134,15 +136,22 @@ class JaxBackend:
 
 @in_float64
 def _in_chunks(net: Network, X: np.ndarray, dtype: str, function, *trees) -> np.ndarray:
-    n = X.shape[0]
-    each = net.width if isinstance(net, MLP) else net.activations(X[:1])
-    size = max(1, min(n, CHUNK_BYTES // (np.dtype(dtype).itemsize * each)))
-    count = -(-n // size)
-    padded = np.concatenate([X, np.broadcast_to(X[-1:], (count * size - n, *X.shape[1:]))]).astype(dtype)
-    chunks = padded.reshape(count, size, *X.shape[1:])
+    chunks = _chunks(X, _chunk_size(net, X, dtype), X[-1]).astype(dtype)
     values = function(net, chunks, *(to_jax(net, tree, dtype) for tree in trees))
-    bodies, _, _, heads = values.shape  # between them, chunks and their points
-    return np.swapaxes(np.asarray(values, np.float64).reshape(bodies, count * size, heads)[:, :n], 1, 2)
+    bodies, count, size, heads = values.shape
+    return np.swapaxes(np.asarray(values, np.float64).reshape(bodies, count * size, heads)[:, : len(X)], 1, 2)
+
+
+def _chunk_size(net: Network, X: np.ndarray, dtype: str) -> int:
+    each = net.width if isinstance(net, MLP) else net.activations(X[:1])
+    return max(1, min(len(X), CHUNK_BYTES // (np.dtype(dtype).itemsize * each)))
+
+
+def _chunks(rows: np.ndarray, size: int, last: np.ndarray | float) -> np.ndarray:
+    """Rows in chunks of this size, (chunks, size, ...). Copies of a last row fill them."""
+    count = -(-len(rows) // size)
+    more = np.broadcast_to(np.asarray(last, rows.dtype), (count * size - len(rows), *rows.shape[1:]))
+    return np.concatenate([rows, more]).reshape(count, size, *rows.shape[1:])
 
 
 @program(**WIDE)
@@ -160,10 +169,16 @@ def _tangents(net, chunks, params, directions):
 
 
 @program()
-def _pulled(net, X, params, columns):
+def _pulled(net, chunks, params, columns):
     def one(body):
         params, columns = body
-        return linearised(net, params, X)[1].pull_back_columns(columns)
+
+        def added(total, chunk):
+            x, v = chunk
+            return jax.tree.map(jnp.add, total, linearised(net, params, x)[1].pull_back_columns(v)), None
+
+        none = jax.tree.map(lambda a: jnp.zeros((columns.shape[1], *a.shape), a.dtype), params)
+        return lax.scan(added, none, (chunks, columns))[0]
 
     return lax.map(one, (params, columns))
 

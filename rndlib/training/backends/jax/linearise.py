@@ -99,6 +99,30 @@ def linearised(
     return z, LinearMLP(net, inputs, slopes, weights, [w.T for w in weights], grams)
 
 
+def _outer(
+    v: Float[Array, "columns n"], x: Float[Array, "n _fan_in"], delta: Float[Array, "n _fan_out"]
+) -> Float[Array, "columns _fan_in _fan_out"]:
+    """sum_p v_p x_p delta_p' for each column."""
+    if delta.shape[1] == 1:
+        return (v @ (x * delta))[:, :, None]
+    if x.shape[1] <= _NARROW:
+        return jnp.stack([(v * x[:, j]) @ delta for j in range(x.shape[1])], axis=1)
+    return lax.map(lambda one: (one[:, None] * x).T @ delta, v)
+
+
+def _along(
+    x: Float[Array, "n _fan_in"], w: Float[Array, "columns _fan_in _fan_out"], delta: Float[Array, "n _fan_out"]
+) -> Float[Array, "n columns"]:
+    """x_p' w delta_p for each column."""
+    if delta.shape[1] == 1:
+        return (x * delta) @ w[:, :, 0].T
+    if x.shape[1] <= _NARROW:
+        return sum(
+            (x[:, j : j + 1] * (delta @ w[:, j].T) for j in range(1, x.shape[1])), x[:, :1] * (delta @ w[:, 0].T)
+        )
+    return lax.map(lambda one: ((x @ one) * delta).sum(1), w).T
+
+
 @partial(register_dataclass, data_fields=["inputs", "slopes", "weights", "transposed", "grams"], meta_fields=["net"])
 @dataclass
 class LinearMLP:
@@ -148,11 +172,18 @@ class LinearMLP:
 
     def push_forward_columns(self, changes: Any) -> Float[Array, "n columns"]:
         """J times several changes of the parameters of one output, on the leading axis of every array."""
-        return vmap(self.push_forward)(changes)[:, :, 0].T
+        net, total = self.net, jnp.zeros(())
+        for (dw, db), x, delta in zip(changes, self.inputs, self._of_one_output(), strict=False):
+            total = total + net.sigma_w / sqrt(x.shape[1]) * _along(x, dw, delta) + net.sigma_b * (delta @ db.T)
+        return total
 
     def pull_back_columns(self, v: Float[Array, "columns n"]) -> Any:
         """J' v of several vectors v, of one output, on the leading axis of every array."""
-        return lax.map(lambda one: self.pull_back(one[:, None]), v)
+        net = self.net
+        return [
+            (net.sigma_w / sqrt(x.shape[1]) * _outer(v, x, delta), net.sigma_b * (v @ delta))
+            for x, delta in zip(self.inputs, self._of_one_output(), strict=True)
+        ]
 
     def kernel_product(self, v: Float[Array, "n heads"]) -> Float[Array, "n heads"]:
         deltas = self._backward(v)[::-1]
@@ -179,6 +210,10 @@ class LinearMLP:
     def last_layer_gram(self) -> Float[Array, "n n"]:
         """The last layer's part of Theta for one head."""
         return self.grams[-1]
+
+    def _of_one_output(self) -> list[Array]:
+        """d/dz^l of the only output at each point, for l = 1..L."""
+        return self._backward(jnp.ones_like(self.inputs[0][:, :1]))[::-1]
 
     def _backward(self, v: Array) -> list[Array]:
         """d/dz^l of <v, f(X)>, for l = L..1."""

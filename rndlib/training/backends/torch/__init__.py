@@ -5,7 +5,7 @@ threads.
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from math import nan
 from typing import Any
 
@@ -39,6 +39,9 @@ from rndlib.training.weights import Directions, Params, paired, several
 CACHE_BYTES = 2**20
 """Size of one layer's activations, or of the parameters, in one operation: small enough for a core's cache, and large
 enough for arithmetic to take longer than starting it from Python."""
+
+COLUMNS_BYTES = 2**24
+"""The same for one layer's derivatives of several columns, whose matrix products need more points."""
 
 
 def _while_loop(condition: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
@@ -108,10 +111,9 @@ class TorchBackend:
         self, net: Network, params: Params, X: Points, v: Columns, X_test: TestPoints, dtype: str
     ) -> Transferred:
         start, points, columns = self._tensors((params, X, np.swapaxes(v, 1, 2)[..., None]), dtype)
-        _, tangent = linearised(net, start, points)
         parts = []
         for group in columns.split(column_group(net, len(v)), 1):
-            changes = mapped(_array, tangent.pull_back_each(group))
+            changes = mapped(_array, _pulled(net, start, points, group))
             parts.append(self._in_chunks(net, X_test, dtype, partial(_pushed, net), params, changes))
         return np.concatenate(parts, axis=1)
 
@@ -193,6 +195,16 @@ class TorchBackend:
 
         group = max(1, CACHE_BYTES // (each * size))
         return np.swapaxes(_in_groups(values, len(trees[0][0][0]), group, *trees), 1, 2)
+
+
+def _pulled(net: Network, params: Any, X: Tensor, v: Float[Tensor, "bodies vectors n 1"]) -> Any:
+    """J' v of several vectors v, (bodies, vectors, ...), by a few points at a time."""
+    # The derivatives of a network of the user's own are taken at a few points at a time in any case.
+    each = v.itemsize * v.shape[0] * v.shape[1] * net.width if isinstance(net, MLP) else 0
+    size = max(1, min(len(X), COLUMNS_BYTES // max(1, each)))
+    blocks = zip(X.split(size), v.split(size, 2), strict=True)
+    parts = (linearised(net, params, x)[1].pull_back_each(some) for x, some in blocks)
+    return reduce(lambda total, part: mapped(torch.add, total, part), parts)
 
 
 def _pushed(net: Network, x: Tensor, params: Any, changes: Any) -> Tensor:

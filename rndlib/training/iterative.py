@@ -1,0 +1,74 @@
+"""(Theta + noise I)^-1 r from products with Theta alone, for training sets whose kernel matrix does not fit in memory.
+
+Conjugate gradients solve for all columns of r at the same time. Their number of iterations grows with the root of the
+condition number, so the large eigenvalues are taken out first, by a randomised Nyström approximation of Theta of low
+rank (Frangella, Tropp and Udell, 2023). Memory is N times that rank, and N times a few columns.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+from scipy import linalg
+
+Columns = Float[np.ndarray, "n columns"]
+Product = Callable[[Columns], Columns]
+"""Theta times some columns."""
+
+RANK = 256
+"""Eigenvalues that the preconditioner takes out. Above some hundred, finding them takes longer than it saves."""
+
+TOGETHER = 32
+"""Columns of which their products are taken at the same time."""
+
+RTOL = 1e-6
+"""Residual of each column after training, relative to the one before: the precision of what the noise leaves."""
+
+ITERATIONS = 1000
+
+
+def solve(product: Product, r: Columns, noise: float, seed: int) -> Columns:
+    """v with (Theta + noise I) v = r, up to RTOL. `seed` is that of the preconditioner.
+
+    Raises
+    ------
+    ValueError: The columns have not converged after ITERATIONS products.
+    """
+    precondition = _preconditioner(product, len(r), noise, seed)
+    v, residual, z = np.zeros_like(r), r.copy(), precondition(r)
+    p, rho, allowed = z, _dot(r, z), RTOL**2 * _dot(r, r)
+    for _ in range(ITERATIONS):
+        going = _dot(residual, residual) > allowed
+        if not going.any():
+            return v
+        q = product(p) + noise * p
+        alpha = np.where(going, rho / np.where(going, _dot(p, q), 1.0), 0.0)
+        v += alpha * p
+        residual -= alpha * q
+        z = precondition(residual)
+        before, rho = np.where(going, rho, 1.0), _dot(residual, z)
+        p = z + np.where(going, rho / before, 0.0) * p
+    left = float(np.sqrt((_dot(residual, residual) / np.maximum(_dot(r, r), np.finfo(float).tiny)).max()))
+    raise ValueError(
+        f"X: the tangent kernel of its {len(r)} rows is too near to singular to train without forming it (a residual "
+        f"of {left:.0e} after {ITERATIONS} iterations): give a larger noise_std where it is offered, or more memory"
+    )
+
+
+def _preconditioner(product: Product, n: int, noise: float, seed: int) -> Callable[[Columns], Columns]:
+    """v to P^-1 v, where P is Theta + noise I with all but its largest eigenvalues made equal."""
+    rank = min(n, RANK)
+    sketch, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, rank)))
+    image = np.concatenate([product(sketch[:, some : some + TOGETHER]) for some in range(0, rank, TOGETHER)], axis=1)
+    # A shift by rounding keeps the small matrix positive definite; it is taken off the eigenvalues again.
+    shift = np.finfo(float).eps * float(np.linalg.norm(image))
+    image = image + shift * sketch
+    square = sketch.T @ image
+    lower = linalg.cholesky((square + square.T) / 2, lower=True)
+    vectors, roots, _ = linalg.svd(linalg.solve_triangular(lower, image.T, lower=True).T, full_matrices=False)
+    values = np.maximum(np.maximum(roots**2 - shift, 0.0) + noise, shift)
+    return lambda v: v + vectors @ ((values[-1] / values - 1)[:, None] * (vectors.T @ v))
+
+
+def _dot(a: Columns, b: Columns) -> Float[np.ndarray, " columns"]:
+    return np.einsum("ij,ij->j", a, b)

@@ -1,0 +1,103 @@
+"""Training without a kernel matrix: its definition, the same samples as with one, and what is refused."""
+
+from functools import partial
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_linearised import DATA, NETWORKS
+
+from rndlib import MLP, RND, BayesianRND, DeepEnsemble, GradientFlow, datasets
+from rndlib.training import iterative
+
+pytestmark = pytest.mark.torch
+
+
+def kernel(seed: int, n: int, decay: float) -> np.ndarray:
+    """A positive matrix with eigenvalues n k^-decay, in directions without a pattern."""
+    vectors = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, n)))[0]
+    return n * (vectors * np.arange(1.0, n + 1) ** -decay) @ vectors.T
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    seed=st.integers(0, 99),
+    n=st.integers(1, 60),
+    columns=st.integers(1, 40),
+    decay=st.floats(0, 4),
+    noise=st.floats(0.01, 1),
+    rank=st.integers(1, 80),
+)
+def test_it_solves_the_system(seed, n, columns, decay, noise, rank):
+    A, r = kernel(seed, n, decay), np.random.default_rng(seed + 1).standard_normal((n, columns))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(iterative, "RANK", rank)
+        v = iterative.solve(lambda p: A @ p, r, noise, seed=0)
+    left = r - A @ v - noise * v
+    assert (np.linalg.norm(left, axis=0) <= 2 * iterative.RTOL * np.linalg.norm(r, axis=0)).all()
+
+
+def test_the_preconditioner_leaves_few_iterations():
+    A, r = kernel(0, 300, 4.0), np.random.default_rng(1).standard_normal((300, 2))
+    counts = {}
+    for rank in (1, 100):
+        products = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(iterative, "RANK", rank)
+            iterative.solve(lambda p, products=products: products.append(p.shape[1]) or A @ p, r, 0.01, seed=0)
+        counts[rank] = sum(columns == 2 for columns in products)
+    assert 2 * counts[100] < 20 < counts[1]
+
+
+def test_zero_residuals_stay_zero():
+    r = np.zeros((5, 2))
+    r[:, 1] = 1.0
+    v = iterative.solve(lambda p: 2.0 * p, r, 1.0, seed=0)
+    np.testing.assert_allclose(v, r / 3, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_samples_are_those_with_a_kernel_matrix(name):
+    net, backend = NETWORKS[name]
+    make = partial(BayesianRND, net, 3, 2, noise_std=0.1, linearised=True, backend=backend)
+    whole = make().fit(DATA.X, DATA.y)
+    without = make(solver=GradientFlow(memory=1)).fit(DATA.X, DATA.y)
+    for method in ("errors", "predict"):
+        expected, found = (getattr(model, method)(DATA.X_test) for model in (whole, without))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    np.testing.assert_allclose(without.sample_y(DATA.X_test, 4), whole.sample_y(DATA.X_test, 4), rtol=0, atol=1e-4)
+    assert 0 < without.report.residual < 1e-5
+
+
+def test_no_matrix_over_pairs_of_points_is_formed(monkeypatch):
+    from rndlib.training.backends.jax import JaxBackend
+
+    monkeypatch.setattr(JaxBackend, "tangent_kernels", None)
+    data = datasets.toy(0, n_train=600, n_test=4)
+    net = MLP(3, width=32)
+    model = BayesianRND(net, 4, noise_std=0.1, linearised=True, backend="jax", solver=GradientFlow(memory=2**20))
+    assert model.fit(data.X, data.y).report.residual < 1e-5
+
+
+@pytest.mark.filterwarnings("ignore::rndlib.HeadsWarning")
+def test_what_does_not_fit_is_refused():
+    net, small = MLP(3, width=32), GradientFlow(memory=2**10)
+    with pytest.raises(ValueError, match=r"solver: matrices over the 10 rows of X take .*, and memory = 1024 is"):
+        DeepEnsemble(net, 2, solver=small).fit(DATA.X, DATA.y)
+    finite = GradientFlow(time=1.0, memory=2**10)
+    with pytest.raises(ValueError, match="fewer rows, or time = inf, for which they are not formed"):
+        RND(net, 2, linearised=True, solver=finite).fit(DATA.X)
+    close = np.concatenate([DATA.X + 1e-7 * k for k in range(4)])
+    with pytest.raises(ValueError, match="X: the tangent kernel of its 40 rows is too near to singular"):
+        RND(net, 2, linearised=True, solver=small).fit(close)
+    with pytest.raises(ValueError, match="memory = 0"):
+        GradientFlow(memory=0)
+    many = np.random.default_rng(0).standard_normal((200_000, 3))
+    with pytest.raises(
+        ValueError,
+        match=r"the 200000 rows of X take 1,788\.1 GiB, and memory = 4294967296 is 4\.0 GiB: give GradientFlow",
+    ):
+        BayesianRND(net, 2, noise_std=0.1).fit(many)
+    assert RND(net, 2, linearised=True, solver=GradientFlow(time=inf)).fit(DATA.X).report.residual < 1e-6
