@@ -370,7 +370,7 @@ solvers = {f"t = {t:g}": GradientFlow(t, rtol=rtol) for t in times}
 solvers |= {f"{k} steps": GradientDescent(rate, k) for k in gd_steps}
 later = {f"t = {2 * t:g}": GradientFlow(2 * t, rtol=rtol) for t in times}
 slightly = {f"t = {1.25 * t:g}": GradientFlow(1.25 * t, rtol=rtol) for t in times[:1]}
-of_members, of_pairs = untrained_of(wide, time_networks)
+members_there, pairs_there = untrained_of(wide, time_networks)
 
 
 def variance_at(solver):
@@ -382,12 +382,12 @@ def variance_at(solver):
 def ensembles(solvers):
     """Functions at the end of each training, (times, members, points), their partners, and the law's variance there."""
     trained = np.stack([ensemble(wide, time_networks, y, solver) for solver in solvers.values()])
-    partners = Partners.stacked([of_members.trained(y, solver) for solver in solvers.values()])
+    partners = Partners.stacked([members_there.trained(y, solver) for solver in solvers.values()])
     return trained, partners, np.stack([variance_at(solver) for solver in solvers.values()])
 
 
 errors_t = np.stack([rnd(wide, time_networks, solver) for solver in solvers.values()])
-error_partners_t = [of_pairs.trained(solver=solver) for solver in solvers.values()]
+error_partners_t = [pairs_there.trained(solver=solver) for solver in solvers.values()]
 
 
 def against_ensembles(functions, partners, variance):
@@ -445,12 +445,14 @@ figures.save(fig_e4, "fig_e4")
 widths = [*narrow, width]
 trained = {("y", width): functions["y"], ("RND", width): errors}
 beside = {("y", width): partners["y"], ("RND", width): error_partners}
+starts = {width: (of_members, networks, seed)}  # those of the ensembles, their number and seed
 for k, n in enumerate(narrow, start=1):
     at, own = replace(net, width=n), seed + 1000 * k  # seeds of their own, as the lines need independent networks
     trained["y", n] = ensemble(at, narrow_networks, y, flow, own)
     trained["RND", n] = rnd(at, narrow_networks, flow, own)
-    of_members, of_pairs = untrained_of(at, narrow_networks, own)
-    beside["y", n], beside["RND", n] = of_members.trained(y, flow), of_pairs.trained(solver=flow)
+    members_there, pairs_there = untrained_of(at, narrow_networks, own)
+    beside["y", n], beside["RND", n] = members_there.trained(y, flow), pairs_there.trained(solver=flow)
+    starts[n] = members_there, narrow_networks, own
 
 
 def line(kind, law):
@@ -509,12 +511,12 @@ def distance(n, name):
     if (name, n) in trained:
         drawn, theirs = trained[name, n], beside[name, n]
     else:
-        at = replace(net, width=n)
+        same, count, own = starts[n]
         try:
-            drawn = ensemble(at, narrow_networks, larger[name], flow)
+            drawn = ensemble(replace(net, width=n), count, larger[name], flow, own)
         except DivergenceError:
             return "not solved"
-        theirs = untrained_of(at, narrow_networks)[0].trained(larger[name], flow)
+        theirs = same.trained(larger[name], flow)
     part = slice(n_joint)
     found = joint_law(jointly(drawn), jointly(law.mean), law.cov[part, part], partners=theirs.each(jointly))
     error = sum(group.mean() for group in relative_variance(drawn, law.var, theirs))

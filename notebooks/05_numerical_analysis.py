@@ -165,8 +165,9 @@ measured, first, sharp = ({name: part[i] for name, part in found.items()} for i 
 # %% tags=["beside"]
 crowded = {"rnd": partial(RND, heads=heads), "bayesian rnd": partial(bayesian, heads=heads)}
 loose = GradientFlow(rtol=crowded_rtol)
+roomy = widths[1:] or widths  # the narrowest body has no room for so many heads
 measured |= {
-    f"crowded {name}": measure(kind, loose, seeds=seeds[:side_seeds], X_test=data.X_test[:n_common])[0]
+    f"crowded {name}": measure(kind, loose, roomy, seeds[:side_seeds], data.X_test[:n_common])[0]
     for name, kind in crowded.items()
 }
 
@@ -201,9 +202,9 @@ single = {pair: draw(cov) for pair, cov in covs.items()}
 
 # %%
 def differences(rnd, ensemble):
-    """Mean squared difference (seeds, widths), each seed's RND against the same seed's ensemble."""
+    """Mean squared difference (seeds, widths), each seed's RND against the same seed's ensemble of its width."""
     u = measured[rnd]
-    return np.mean((u - measured[ensemble][:, : u.shape[1]]) ** 2, axis=2).T
+    return np.mean((u - measured[ensemble][-len(u) :, : u.shape[1]]) ** 2, axis=2).T
 
 
 # %% tags=["figure"]
@@ -327,8 +328,10 @@ _ = ledger.record("N3", max(agreements(), key=value), *(min(pairs, key=value) fo
 limits = {"ensemble": law, "rnd": law, "bayesian ensemble": posterior, "bayesian rnd": posterior}
 columns = {name: limits[name.removeprefix("crowded ")] for name in measured}
 print(f"{'n':>5}", *(f"{name:>20}" for name in columns))
-for i, width in enumerate(widths):
-    print(f"{width:>5}", *(f"{np.mean(measured[name][i] / limit):>20.1f}" for name, limit in columns.items()))
+for i, width in enumerate(widths, start=-len(widths)):
+    each = [(measured[name], limit) for name, limit in columns.items()]
+    cells = (f"{np.mean(values[i] / limit):.1f}" if len(values) >= -i else "" for values, limit in each)
+    print(f"{width:>5}", *(f"{cell:>20}" for cell in cells))
 
 # %% [markdown]
 # The table shows two departures, and each depends on another quantity.

@@ -39,7 +39,7 @@
 # average one in twenty misses.
 
 # %% tags=["parameters"]
-splits: int = 5  # random splits of each data set into training and test points
+splits: int = 4  # random splits of each data set into training and test points
 test_fraction: float = 0.2  # fraction of the patients held out in each split
 width: int = 256  # units in the hidden layer of the networks
 heads: int = 32  # heads of Bayesian RND and RND, K
@@ -49,7 +49,7 @@ n_images: int = 200  # training images
 n_test_images: int = 50  # test images of each kind
 held_out: int = 3  # classes of digits without training images
 bandit_seeds: int = 16  # repeats of the search in the last section
-rounds: int = 5  # rounds of each search
+rounds: int = 4  # rounds of each search
 queries: int = 5  # queries in a round
 seed: int = 0  # seed of the splits and the networks
 activation: str = "silu"  # silu, relu, erf, gelu or tanh

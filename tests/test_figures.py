@@ -15,8 +15,8 @@ from rndlib.figures.style import GREY, LOOKS, looks
 def test_the_same_every_time_and_nothing_global_changes(draw, tmp_path, monkeypatch):
     monkeypatch.setenv(output.VARIABLE, str(tmp_path))
     before = dict(mpl.rcParams)
-    picture = figures.save(draw(), "first")
-    figures.save(draw(), "second")
+    picture = figures.save(draw(), "first", pdf=True)
+    figures.save(draw(), "second", pdf=True)
     assert dict(mpl.rcParams) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first.pdf", "first.png", "second.pdf", "second.png"]
     for kind, magic in (("png", b"\x89PNG"), ("pdf", b"%PDF")):
@@ -79,6 +79,7 @@ def test_saving_a_pdf_says_nothing(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv(output.VARIABLE, str(tmp_path))
     fig = drawings.variance()
     fig.suptitle(r"mathematics, $\Theta$")  # in fonts of its own, with dates that fontTools warns of
-    figures.save(fig, "figure")
-    assert (tmp_path / "figure.pdf").stat().st_size > 0
+    figures.save(fig, "picture")
+    figures.save(fig, "figure", pdf=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["figure.pdf", "figure.png", "picture.png"]
     assert not caplog.records

@@ -134,10 +134,13 @@ def scatter_by_width(
 
 
 def _series(ax: Axes, sizes: Sequence[int], series: Mapping[str, Interval]) -> list[tuple[str, float, Look]]:
-    """Draw all series over a log axis with a tick at each size, and return their ends, for `label_ends`."""
+    """Draw all series over a log axis with a tick at each size, and return their ends, for `label_ends`.
+
+    A series that is shorter than the sizes is of the largest ones.
+    """
     look = looks(series)
     for (label, estimate), shift in zip(series.items(), side_by_side(len(series)), strict=True):
-        measured(ax, np.asarray(sizes) * shift, estimate, look[label], label, joined=True)
+        measured(ax, np.asarray(sizes)[-len(estimate[0]) :] * shift, estimate, look[label], label, joined=True)
     ax.set_xscale("log")
     ax.set_xticks(list(sizes), [str(size) for size in sizes], rotation=45 if len(sizes) > 8 else 0)
     ax.xaxis.set_minor_locator(NullLocator())

@@ -188,8 +188,11 @@ class Picture:
         return f"{self.name}.png"
 
 
-def save(fig: _Figure, name: str) -> Picture:
-    """Write `name.png` and `name.pdf` into this run's folder (see `rndlib.output`), if there is one, and show it."""
+def save(fig: _Figure, name: str, pdf: bool = False) -> Picture:
+    """Write `name.png` into this run's folder (see `rndlib.output`), if there is one, and show it.
+
+    With `pdf`, write `name.pdf` as well, which takes three times as long as the picture.
+    """
     # Compute the layout once: with an engine, each format would compute it again.
     layout = fig.get_layout_engine()
     if layout is not None:
@@ -200,7 +203,8 @@ def save(fig: _Figure, name: str) -> Picture:
     folder = output.folder()
     if folder is not None:
         output.write(folder / f"{name}.png", picture.png)
-        output.write(folder / f"{name}.pdf", _drawn(fig, "pdf"))
+        if pdf:
+            output.write(folder / f"{name}.pdf", _drawn(fig, "pdf"))
     fig.set_layout_engine(layout)
     return picture
 

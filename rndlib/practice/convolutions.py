@@ -8,8 +8,14 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy as np
+
+from rndlib import kernels
 from rndlib.jax import Function
 from rndlib.torch import Module
+
+TOGETHER = 8
+"""Images of a block of the infinite kernels, which are compiled for blocks of one size."""
 
 
 @cache
@@ -79,9 +85,18 @@ def infinite(
     pool = stax.Flatten() if flatten else stax.GlobalAvgPool()
     kernel = jax.jit(stax.serial(*layers, pool, stax.Dense(1, W_std=sigma_w, b_std=sigma_b))[2], static_argnums=2)
 
+    def blocks(X):
+        padded = np.concatenate([X, np.zeros((-len(X) % TOGETHER, *X.shape[1:]))])
+        return [jnp.asarray(block) for block in np.split(padded, len(padded) // TOGETHER)]
+
     def both(X1, X2):
         with enable_x64():
-            return kernel(jnp.asarray(X1), jnp.asarray(X2), ("nngp", "ntk"))
+            pairs = [[kernel(one, other, ("nngp", "ntk")) for other in blocks(X2)] for one in blocks(X1)]
+            nngp, ntk = (
+                np.block([[np.asarray(getattr(pair, part)) for pair in row] for row in pairs])[: len(X1), : len(X2)]
+                for part in ("nngp", "ntk")
+            )
+        return kernels.Kernel(nngp, ntk, ntk - nngp)
 
     return both
 
