@@ -616,15 +616,17 @@ figures.save(fig_p5_width, "fig_p5_width")
 # library cannot be imported.
 
 # %% tags=["beside"]
+from rndlib.practice.references import neural_tangents
 from rndlib.running.quiet import quiet
 from rndlib.training.backends.jax.precision import in_float64
 
 stax = None
 if degrees:
     try:
-        with quiet():  # it imports TensorFlow, which prints
-            import jax
-            from neural_tangents import predict, stax
+        import jax
+
+        tangents = neural_tangents()
+        predict, stax = tangents.predict, tangents.stax
     except ImportError as error:
         print(f"neural-tangents cannot be imported here ({error})")
 

@@ -39,7 +39,7 @@
 # average one in twenty misses.
 
 # %% tags=["parameters"]
-splits: int = 4  # random splits of each data set into training and test points
+splits: int = 5  # random splits of each data set into training and test points
 test_fraction: float = 0.2  # fraction of the patients held out in each split
 width: int = 256  # units in the hidden layer of the networks
 heads: int = 32  # heads of Bayesian RND and RND, K

@@ -89,7 +89,6 @@ from rndlib.evidence.statistics import (
     whitened,
 )
 from rndlib.practice import convolutions, data
-from rndlib.running.quiet import quiet
 from rndlib.theory.dynamics import gain
 
 torch.set_num_threads(1)  # Its threads and those of JAX wait for each other.
@@ -164,9 +163,8 @@ def at_joint(name, kernel_fn):
     return kernel_fn(chosen, chosen)
 
 
-with quiet():  # neural-tangents imports TensorFlow, which prints
-    infinite, flattened, wider = exact(), exact(flatten=True), exact(second=scale_off * sigma_w)
-    of_erf = exact(erf=True)
+infinite, flattened, wider = exact(), exact(flatten=True), exact(second=scale_off * sigma_w)
+of_erf = exact(erf=True)
 start = {
     name: initial.functions(network(width), test[:n_joint], networks, seed=seed)[:, 0]
     for name, (_, test) in images.items()

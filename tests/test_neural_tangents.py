@@ -1,11 +1,14 @@
 """The kernels against neural-tangents, which derives them independently."""
 
+import subprocess
+import sys
 import warnings
 
 import numpy as np
 import pytest
 
 from rndlib import MLP, kernels
+from rndlib.practice.references import neural_tangents
 from rndlib.training.backends.jax.precision import in_float64
 
 pytestmark = pytest.mark.neural_tangents
@@ -13,11 +16,18 @@ pytestmark = pytest.mark.neural_tangents
 
 @pytest.fixture(scope="module")
 def stax():
-    with warnings.catch_warnings():  # of its own dependencies, while it is imported
-        warnings.simplefilter("ignore")
-        from neural_tangents import stax
+    return neural_tangents().stax
 
-    return stax
+
+def test_it_is_imported_without_tensorflow():
+    code = """
+import sys
+from rndlib.practice.references import EXPERIMENTAL, neural_tangents
+assert neural_tangents().stax.Gelu and neural_tangents().predict
+assert "tensorflow" not in sys.modules
+assert EXPERIMENTAL not in sys.modules and not hasattr(neural_tangents(), "experimental")
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
 
 
 @in_float64

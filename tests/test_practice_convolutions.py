@@ -37,6 +37,15 @@ def test_the_infinite_kernels_are_those_that_wide_networks_tend_to():
         assert np.linalg.norm(getattr(found, name) - expected) < 0.05 * np.linalg.norm(expected), name
 
 
+def test_infinite_kernels_are_taken_block_by_block():
+    images = np.random.default_rng(1).standard_normal((convolutions.TOGETHER + 3, 8, 8, 1))
+    whole = convolutions.infinite()(images, IMAGES)
+    assert whole.nngp.shape == whole.ntk.shape == (len(images), 3)
+    part = convolutions.infinite()(images[-2:], IMAGES[1:])
+    for name in ("nngp", "ntk", "body"):
+        np.testing.assert_allclose(getattr(whole, name)[-2:, 1:], getattr(part, name), rtol=1e-12)
+
+
 @pytest.mark.parametrize("change", [{"second": 1.8}, {"flatten": True}, {"erf": True}])
 def test_each_control_has_other_kernels(change):
     right, wrong = (np.asarray(convolutions.infinite(**of)(IMAGES, IMAGES).ntk) for of in ({}, change))

@@ -13,6 +13,7 @@ from benchmarks.section import Asked, Case, Section
 from benchmarks.timing import ratio, side_by_side
 from rndlib import MLP
 from rndlib import kernels as ours
+from rndlib.practice.references import neural_tangents
 from rndlib.running.costs import Row
 from rndlib.running.quiet import quiet
 from rndlib.training.backends.jax.precision import in_float64
@@ -61,10 +62,7 @@ def _points(n1: int, n2: int) -> Matrices:
 
 @cache
 def _stax() -> Any:
-    with quiet():  # its dependencies print messages
-        from neural_tangents import stax
-
-    return stax
+    return neural_tangents().stax
 
 
 def _theirs(net: MLP, nonlinearity: Any) -> Callable[[np.ndarray, np.ndarray], Matrices]:

@@ -14,8 +14,8 @@ from benchmarks.growth import alone
 from benchmarks.timing import ratio, side_by_side
 from rndlib import kernels
 from rndlib.any_network import spawned
+from rndlib.practice.references import neural_tangents
 from rndlib.running.costs import Row
-from rndlib.running.quiet import quiet
 from rndlib.training.backends.jax.precision import in_float64
 
 REPEATS = 2
@@ -63,8 +63,7 @@ def prepare(way: str, n: int, channels: int) -> Callable[[], np.ndarray]:
     if way == WHOLE:
         form: Any = jax.jit(_stored, static_argnums=0)
     else:
-        with quiet():  # its dependencies print messages
-            import neural_tangents as nt
+        nt = neural_tangents()
         kinds = nt.NtkImplementation
         form = nt.empirical_ntk_fn(
             apply,

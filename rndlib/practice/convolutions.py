@@ -3,7 +3,6 @@
 Each has two convolutions of 3 by 3 pixels and a linear layer. They are the networks of notebook 07.
 """
 
-import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from rndlib import kernels
 from rndlib.jax import Function
+from rndlib.practice.references import neural_tangents
 from rndlib.torch import Module
 
 TOGETHER = 8
@@ -76,9 +76,7 @@ def infinite(
     import jax.numpy as jnp
     from jax.experimental import enable_x64
 
-    with warnings.catch_warnings():  # of its own dependencies, while it is imported
-        warnings.simplefilter("ignore")
-        from neural_tangents import stax
+    stax = neural_tangents().stax
     layers: list[Any] = []
     for scale in (sigma_w, sigma_w if second is None else second):
         layers += [stax.Conv(1, (3, 3), (2, 2), "SAME", W_std=scale, b_std=sigma_b), stax.Erf() if erf else stax.Gelu()]
