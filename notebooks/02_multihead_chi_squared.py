@@ -433,10 +433,10 @@ figures.save(fig_crowd, "fig_crowd")
 # $n$, with a factor $c$ that depends on the problem. Before training, when only the random body is at work, $c$ is
 # about 1.5. At the end it is two to three at $N = 10$, and more at $N = 15$. Other runs, with 64 to 100 bodies of 32
 # heads on 128 units each, gave $c \approx 1$ at $N = 5$ and $c \approx 5$ at $N = 20$, between one and two with inputs
-# in 10 and 30 dimensions, and about four with $\sigma_w = \sigma_b = 1$. The rule of thumb has $c = 3.3$. Trust its excess over 1 to
-# within a factor of 3. The library warns when the rule predicts an excess of one half, $K > 0.15\,n$. The ratio of
-# equations to parameters, which explains Bayesian RND (notebook 03), does not help here: one more hidden layer
-# multiplies the number of hidden weights by about thirty and hardly changes $c$, because the body is as random as
+# in 10 and 30 dimensions, and about four with $\sigma_w = \sigma_b = 1$. The rule of thumb has $c = 3.3$. Trust its
+# excess over 1 to within a factor of 3. The library warns when the rule predicts an excess of one half, $K > 0.15\,n$.
+# The ratio of equations to parameters, which explains Bayesian RND (notebook 03), does not help here: one more hidden
+# layer multiplies the number of hidden weights by about thirty and hardly changes $c$, because the body is as random as
 # before.
 #
 # The remedy is `bodies`, which spreads the same number of heads over several bodies. Bodies are independent, so only

@@ -386,6 +386,21 @@ def test_sampling_measures_small_sizes_and_bounds_large_ones(monkeypatch):
     assert sampling._bound(MLP(3, width=64), 200, 16, 1) > sampling._bound(MLP(3, width=64), 100, 16, 1)
 
 
+def test_many_points_are_sampled_with_and_without_matrices(monkeypatch):
+    from benchmarks import growth, many_points
+
+    monkeypatch.setattr(many_points, "alone", growth.measure)  # in this process
+    monkeypatch.setattr(many_points, "REPEATS", 1)
+    rows = {row["by"]: row for row in many_points._rows(60, 512)}
+    ours, matrix, exact, nystrom = (rows[way] for way in many_points.WAYS)
+    assert abs(ours["mean"] - matrix["mean"]) < 1e-4
+    assert abs(ours["variance"] - matrix["variance"]) < 1e-3
+    assert exact["mean"] == 0.0
+    assert all(0.5 < row["variance"] < 2 for row in rows.values())
+    assert nystrom["mean"] < 0.5
+    assert ours["mean"] < 0.5
+
+
 def test_what_is_left_after_steps_with_momentum():
     from benchmarks.momentum import choices, fewest
 

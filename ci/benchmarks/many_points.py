@@ -43,7 +43,7 @@ SECTION = Section(
     "its columns, and samples weights of theirs. *mean* is the distance of the posterior mean from the exact one of "
     "the infinite kernel, relative to that one's norm over test points, and *variance* is that of the samples over "
     "the exact one's, the mean over test points. For rndlib both contain what the finite width changes in the kernel. "
-    "MiB are peaks of processes of their own.",
+    "MiB are peaks of processes of their own. Goal: memory in proportion to N, and no N x N matrix.",
     _cases,
 )
 
