@@ -385,7 +385,7 @@ figures.save(figures.regret_against_queries(regrets, title, "sd of the function"
 # %% [markdown]
 # Regret against the number of queries, in standard deviations of the function: left its sum so far, right the smallest
 # so far. Bars are 95 % intervals over seeds. Seeds are independent here, so these intervals are Student's. Functions
-# drawn from a posterior lead to less than half the regret of chance, and Bayesian RND does as well as the exact draws
+# drawn from a posterior lead to about half the regret of chance, and Bayesian RND does as well as the exact draws
 # that it replaces. Plain ensembles do no worse on this problem. But where only the best query counts, **chance wins**:
 # queries spread over all candidates come nearer to one of the three maxima than queries that soon gather around one.
 # Thompson sampling is for problems in which every query has a cost.
