@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,6 @@ def _points(n1: int, n2: int) -> Matrices:
     return generator.standard_normal((n1, 3)), generator.standard_normal((n2, 3))
 
 
-@cache
 def _stax() -> Any:
     return neural_tangents().stax
 

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import linalg
 
 from benchmarks.growth import alone
+from benchmarks.sampling import from_the_process
 from benchmarks.section import Asked, Case, Section
 from benchmarks.timing import ratio, side_by_side
 from rndlib import MLP, BayesianRND, GradientFlow, datasets, kernels, laws
@@ -74,7 +75,7 @@ def prepare(way: str, n: int, width: int) -> Callable[[], Samples]:
     """A call that fits and samples."""
     data = datasets.toy(0, n_train=n, n_test=n)
     if way == EXACT:
-        return partial(_exact, data)
+        return partial(from_the_process, MLP(3), data, NOISE_STD, SAMPLES)
     if way == NYSTROM:
         return partial(_nystrom, data)
     solver = NO_MATRIX if way == LIBRARY else GradientFlow(memory=2**40)
@@ -85,14 +86,6 @@ def prepare(way: str, n: int, width: int) -> Callable[[], Samples]:
         return np.asarray(model.predict(data.X_test)), model.sample_y(data.X_test, SAMPLES).T
 
     return sampled
-
-
-def _exact(data: datasets.Regression) -> Samples:
-    law = laws.posterior(MLP(3), data.X, data.y, data.X_test, noise_std=NOISE_STD, full_cov=True)
-    assert law.cov is not None
-    law.cov.flat[:: len(law.mean) + 1] += 1e-8 * law.var.max()  # else it is singular in float64
-    lower = linalg.cholesky(law.cov, lower=True, overwrite_a=True)
-    return law.mean, law.mean + np.random.default_rng(0).standard_normal((SAMPLES, len(lower))) @ lower.T
 
 
 def _nystrom(data: datasets.Regression) -> Samples:

@@ -43,11 +43,12 @@ SECTION = Section(
 
 def rows(results: list[Result]) -> list[Row]:
     """One row per notebook, and one for all."""
+    goals, goal = (GOALS, GOAL) if results[0].run.profile == "paper" else ({}, None)
     each: list[Row] = [
         {
             "notebook": result.run.notebook,
             "seconds": result.run.seconds,
-            "goal": GOALS.get(result.run.notebook) if result.run.profile == "paper" else None,
+            "goal": goals.get(result.run.notebook),
             "peak memory, MiB": result.run.peak_memory / 2**20,
             "on": f"{result.run.hardware['cpu']}, {result.run.hardware['cores']} cores",
             "started": result.run.started,
@@ -56,7 +57,6 @@ def rows(results: list[Result]) -> list[Row]:
     ]
     seconds = reports.passed(results)
     peak = max(result.run.peak_memory for result in results) / 2**20
-    goal = GOAL if results[0].run.profile == "paper" else None
     return [*each, {"notebook": f"all {len(results)}", "seconds": seconds, "goal": goal, "peak memory, MiB": peak}]
 
 

@@ -143,10 +143,9 @@ class BayesianRND(RegressorMixin, Distillation):
 
     def _points_that_count(self, X: np.ndarray) -> float:
         solver = self.solver or GradientFlow()
-        if self.heads == 1 or not isinstance(self.net_, MLP):
-            return len(X)
         # Other solvers need no kernel, so there may be more points than a kernel matrix has room for.
-        if not isinstance(solver, GradientFlow) or not matrices.fit(len(X), solver.memory):
+        formed = isinstance(solver, GradientFlow) and matrices.fit(len(X), solver.memory)
+        if self.heads == 1 or not isinstance(self.net_, MLP) or not formed:
             return len(X)
         return points_that_count(self.net_, X, float(self.noise_std))
 

@@ -89,7 +89,8 @@ def infinite(
 
     def both(X1, X2):
         with enable_x64():
-            pairs = [[kernel(one, other, ("nngp", "ntk")) for other in blocks(X2)] for one in blocks(X1)]
+            rows, columns = blocks(X1), blocks(X2)
+            pairs = [[kernel(one, other, ("nngp", "ntk")) for other in columns] for one in rows]
             nngp, ntk = (
                 np.block([[np.asarray(getattr(pair, part)) for pair in row] for row in pairs])[: len(X1), : len(X2)]
                 for part in ("nngp", "ntk")

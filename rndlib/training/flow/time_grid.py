@@ -22,9 +22,8 @@ def clock(spectrum: tuple[float, ...], time: float) -> Callable[[int], np.ndarra
         done = eigenvalues * t[:, None]
         return (weights * done / (1 + done)).sum(1)
 
-    # A few times at once, so that their modes stay in the cache.
     fine = np.concatenate([[0.0], np.geomspace(1e-8 / eigenvalues.max(), 1e8 / eigenvalues.min(), 20_001)])
-    table = np.concatenate([progress(few) for few in np.array_split(fine, 100)])
+    table = progress(fine)
     end = 1.0 if time == inf else progress(np.array([min(time, fine[-1])]))[0]
 
     def cut(steps: int) -> np.ndarray:

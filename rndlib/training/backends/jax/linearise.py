@@ -102,17 +102,6 @@ def linearised(
     return z, LinearMLP(net, inputs, slopes, weights, [w.T for w in weights], grams)
 
 
-def _outer(
-    v: Float[Array, "columns n"], x: Float[Array, "n _fan_in"], delta: Float[Array, "n _fan_out"]
-) -> Float[Array, "columns _fan_in _fan_out"]:
-    """sum_p v_p x_p delta_p' for each column."""
-    if delta.shape[1] == 1:
-        return (v @ (x * delta))[:, :, None]
-    if x.shape[1] <= _NARROW:
-        return jnp.stack([(v * x[:, j]) @ delta for j in range(x.shape[1])], axis=1)
-    return lax.map(lambda one: (one[:, None] * x).T @ delta, v)
-
-
 def _along(
     x: Float[Array, "n _fan_in"], w: Float[Array, "columns _fan_in _fan_out"], delta: Float[Array, "n _fan_out"]
 ) -> Float[Array, "n columns"]:
@@ -166,7 +155,7 @@ class LinearMLP:
         *hidden, last = self.inputs
         # The derivatives of the single output are common to all vectors, and to `kernel_matrix`.
         gradients = []
-        for delta, x in zip(self._backward(jnp.ones((v.shape[2], 1), v.dtype))[:0:-1], hidden, strict=True):
+        for delta, x in zip(self._of_one_output()[:-1], hidden, strict=True):
             weighted = jnp.concatenate([net.sigma_w / sqrt(x.shape[1]) * v * x.T, net.sigma_b * v], axis=1)
             gradient = (weighted.reshape(-1, v.shape[2]) @ delta).reshape(*weighted.shape[:2], -1)
             gradients.append((gradient[:, :-1], gradient[:, -1]))
@@ -182,11 +171,7 @@ class LinearMLP:
 
     def pull_back_columns(self, v: Float[Array, "columns n"]) -> Any:
         """J' v of several vectors v, of one output, on the leading axis of every array."""
-        net = self.net
-        return [
-            (net.sigma_w / sqrt(x.shape[1]) * _outer(v, x, delta), net.sigma_b * (v @ delta))
-            for x, delta in zip(self.inputs, self._of_one_output(), strict=True)
-        ]
+        return self.pull_back_each(v[:, :, None])
 
     def kernel_product(self, v: Float[Array, "n heads"]) -> Float[Array, "n heads"]:
         deltas = self._backward(v)[::-1]

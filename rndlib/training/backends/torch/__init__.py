@@ -199,9 +199,9 @@ class TorchBackend:
 
 def _pulled(net: Network, params: Any, X: Tensor, v: Float[Tensor, "bodies vectors n 1"]) -> Any:
     """J' v of several vectors v, (bodies, vectors, ...), by a few points at a time."""
-    # The derivatives of a network of the user's own are taken at a few points at a time in any case.
-    each = v.itemsize * v.shape[0] * v.shape[1] * net.width if isinstance(net, MLP) else 0
-    size = max(1, min(len(X), COLUMNS_BYTES // max(1, each)))
+    size = len(X)  # The derivatives of a network of the user's own are taken at a few points at a time in any case.
+    if isinstance(net, MLP):
+        size = max(1, COLUMNS_BYTES // (v.itemsize * v.shape[0] * v.shape[1] * net.width))
     blocks = zip(X.split(size), v.split(size, 2), strict=True)
     parts = (linearised(net, params, x)[1].pull_back_each(some) for x, some in blocks)
     return reduce(lambda total, part: mapped(torch.add, total, part), parts)
