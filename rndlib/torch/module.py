@@ -112,7 +112,9 @@ class Module(AnyNetwork):
 
     def _built(self, outputs: int, seed: int) -> nn.Module:
         with _DRAWING, torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            # Where there is no accelerator, manual_seed leaves a stack trace for each kind that could be there.
+            seeded = torch.manual_seed if torch.accelerator.is_available() else torch.default_generator.manual_seed
+            seeded(seed)
             module = self.build(outputs)
         if not isinstance(module, nn.Module):
             raise ValueError(f"build({outputs}) = {module!r}: return an nn.Module")
