@@ -39,5 +39,5 @@ if __name__ == "__main__":
     if not RECORD.exists():
         sys.exit(f"{RECORD} is missing: make settings")
     rows = table(json.loads(RECORD.read_text(encoding="utf-8"))["cells"])
-    content = json.dumps({"profile": "calibrate", "rows": rows}, indent=1) + "\n"
+    content = json.dumps({"profile": "smoke", "rows": rows}, indent=1) + "\n"
     output.write(ROOT / "notebooks" / studies.OTHER_SETTINGS, content.encode())

@@ -3,7 +3,7 @@
     python ci/repeats.py calibration | other_seeds [NOTEBOOK...]
 
 A true claim that fails, and a negative control that passes, far or near, are the ways to be wrong. `calibration`
-repeats every notebook 200 times at its `calibrate` profile, `other_seeds` five times at the stored size. Each repeat is
+repeats every notebook 200 times at its `smoke` profile, `other_seeds` five times at the stored size. Each repeat is
 put on record in `results/STUDY.jsonl`, so an interrupted study goes on where it stopped; a change of the library, of
 its versions, of the notebook or of its profile starts that notebook over. At the end the table is written to
 `notebooks/STUDY.json`, which the report shows; where notebooks are named, the rows of all others stay.
@@ -44,7 +44,7 @@ class Study:
 
 STUDIES = {
     study.name: study
-    for study in (Study("calibration", "calibrate", range(200)), Study("other_seeds", "paper", range(1, 6)))
+    for study in (Study("calibration", "smoke", range(200)), Study("other_seeds", "paper", range(1, 6)))
 }
 
 

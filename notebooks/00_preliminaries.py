@@ -707,7 +707,7 @@ shown
 # ## Limits
 #
 # `make calibrate` repeated the ledger of every notebook 200 times with other seeds, at the small sizes of the profile
-# `calibrate`. No claim failed and no control passed; `rndlib report` shows the table.
+# `smoke`. No claim failed and no control passed; `rndlib report` shows the table.
 #
 # P1, P2 and P5 use one architecture with two hidden layers, P3 and P4 one with a single hidden layer, at one draw of
 # the inputs. All of these are parameters. The width at which a verdict holds depends on what a network has to learn.

@@ -1,7 +1,7 @@
 """Mistakes that a person makes, planted in the library one at a time: the ledger must see each.
 
 A mistake replaces an object of the library (a constant, a function, a method) for the length of a test, in which the
-cells of a notebook run at the small size of its `calibrate` profile. Without a mistake the same claims hold.
+cells of a notebook run at the small size of its `smoke` profile. Without a mistake the same claims hold.
 """
 
 from collections.abc import Callable
@@ -313,7 +313,7 @@ def _as_a_user():
 
 def failed(notebook: str, claims: str) -> set[str]:
     """Of these claims, those that fail in a run of the notebook; it ends at the first."""
-    found = ledgers.repeat(notebook, "calibrate", 0, claims.split())
+    found = ledgers.repeat(notebook, "smoke", 0, claims.split())
     return {verdict.id for verdict in found if not verdict.passed} & set(claims.split())
 
 

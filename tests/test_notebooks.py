@@ -67,7 +67,7 @@ def test_parameters_and_profiles_are_accepted(path):
 def test_profiles_are_for_notebooks_that_exist():
     declared = notebooks.profiles(PLACE)
     assert set(declared) == {path.stem for path in STORED}
-    assert {profile for profiles in declared.values() for profile in profiles} == {"smoke", "calibrate"}
+    assert {profile for profiles in declared.values() for profile in profiles} == {"smoke"}
 
 
 @each

@@ -29,7 +29,7 @@ def test_a_notebook_and_its_repeat_say_the_same_to_the_last_bit(tmp_path):
 def test_repeats_share_no_seed():
     for name in NAMES:
         notebook = notebooks.find(name)
-        own = notebook.settings("calibrate", [])
+        own = notebook.settings("smoke", [])
         first, second = (notebook.repeated(own, repeat) for repeat in (0, 1))
         assert first == own
         changed = {key for key in first if first[key] != second[key]}
@@ -43,7 +43,7 @@ def study(tmp_path, monkeypatch):
     """A study of two notebooks and three repeats that writes into a temporary folder."""
     (tmp_path / "notebooks").mkdir()
     monkeypatch.setattr(repeats, "ROOT", tmp_path)
-    return repeats.Study("trial", "calibrate", range(3))
+    return repeats.Study("trial", "smoke", range(3))
 
 
 def verdict(id_, value, control, near=2):
@@ -75,8 +75,8 @@ def test_a_study_of_some_notebooks_keeps_the_rows_of_all_others(study, tmp_path)
 
 def test_the_source_changes_with_library_notebook_and_profile():
     name, other = NAMES[:2]
-    assert repeats.source(name, "calibrate") == repeats.source(name, "calibrate")
-    assert len({repeats.source(n, profile) for n in (name, other) for profile in ("calibrate", "paper")}) == 4
+    assert repeats.source(name, "smoke") == repeats.source(name, "smoke")
+    assert len({repeats.source(n, profile) for n in (name, other) for profile in ("smoke", "paper")}) == 4
 
 
 def test_the_report_has_both_studies(tmp_path):
@@ -86,7 +86,7 @@ def test_the_report_has_both_studies(tmp_path):
     row = {"id": "E1", "notebook": NAMES[0], **counts, "first": first}
     assert studies.report(tmp_path) == []
     for name in (studies.CALIBRATION, studies.OTHER_SEEDS):
-        (tmp_path / name).write_text(json.dumps({"profile": "calibrate", "rows": [row]}))
+        (tmp_path / name).write_text(json.dumps({"profile": "smoke", "rows": [row]}))
     text = "\n".join(studies.report(tmp_path))
     assert "| 0.08 0.44 0.06 | 0.5 0.5 0.5 " in text
     assert "| 0.3 0.3 0.09 " in text

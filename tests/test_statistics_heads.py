@@ -1,7 +1,7 @@
 """Statistics of many heads, against exact draws of the Gaussian laws and wrong ones.
 
 As in `test_statistics.py`: a check at its claim's tolerance may fail on a true claim at most once in 100 runs, and
-accept its negative control at most once in 100. The sizes are those of the notebook's `calibrate` profile.
+accept its negative control at most once in 100. The sizes are those of the notebook's `smoke` profile.
 """
 
 from math import sqrt

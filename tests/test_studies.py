@@ -35,7 +35,7 @@ def test_five_other_seeds_give_the_same_verdicts():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_repeat_again_has_the_numbers_on_record(name):
-    for verdict in ledgers.repeat(name, "calibrate", 0):
+    for verdict in ledgers.repeat(name, "smoke", 0):
         numbers = CALIBRATION[verdict.id]["first"][0]
         assert numbers["repeat"] == 0
         room = moved.ALLOWED * abs(verdict.claim.tolerance)
