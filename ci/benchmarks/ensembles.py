@@ -18,17 +18,19 @@ from rndlib.training.weights import Role, draw
 WIDTHS, QUICK_WIDTHS = (512, 2048, 8192), (512,)
 MEMBERS, QUICK_MEMBERS = 513, 65
 WORK, QUICK_WORK = 100_000_000, 10_000_000
-GOAL = 50.0
+GOAL, GOAL_OF_MANY = 50.0, 20.0
 TIGHT = GradientFlow(rtol=1e-5)
 """The flow that both sides are compared with."""
+COARSE = GradientFlow(rtol=4e-3)
+"""The same where a tight one would take hours. A distance from it is known to within so much."""
 
 
 @dataclass(frozen=True)
 class Data:
     """Training and test points.
 
-    part, repeats: of the members, those that rndlib is timed on, and how often. checked: members that are compared
-    with the tight flow. goal: the project's, for the ratio to GD.
+    part, repeats: of the members, those that rndlib is timed on, and how often. checked, judged: members of the peers
+    and of rndlib that are compared with the flow `limit`. goal: the project's, for the ratio to GD.
     """
 
     name: str
@@ -38,6 +40,8 @@ class Data:
     part: float = 1.0
     repeats: int = REPEATS
     checked: int = comparison.CHECKED
+    judged: int = comparison.JUDGED
+    limit: GradientFlow = TIGHT
     goal: float | None = None
 
 
@@ -47,15 +51,16 @@ def toy() -> Data:
     return Data("toy", data.X, data.y, data.X_test)
 
 
-def digits(timed: int) -> Data:
-    """Real data: 200 images of scikit-learn's digits, the value of the digit for a label, and 500 to test on."""
+def digits(count: int, timed: int, goal: float, **options: Any) -> Data:
+    """Real data: images of scikit-learn's digits, the value of the digit for a label, and 500 to test on."""
     from sklearn.datasets import load_digits
 
     rows: Any = load_digits(return_X_y=True)
     X, y = rows
     X = X[:, X[:200].std(0) > 0]  # pixels that are not always empty
     X, y = (X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std()
-    return Data("digits", X[:200], y[:200], X[200:700], part=timed / MEMBERS, repeats=2, checked=2, goal=GOAL)
+    known, new = slice(count), slice(count, count + 500)
+    return Data("digits", X[known], y[known], X[new], timed / MEMBERS, repeats=2, goal=goal, **options)
 
 
 def _cases(asked: Asked) -> Iterator[Case]:
@@ -65,8 +70,11 @@ def _cases(asked: Asked) -> Iterator[Case]:
     for width in widths:
         yield partial(_rows, toy(), width, members, work, adam and width == widths[0])
     if not asked.quick:
-        yield partial(_rows, digits(64), widths[0], members, work, adam)
-        yield partial(_rows, digits(32), 2048, members, work, False)
+        yield partial(_rows, digits(200, 64, GOAL, checked=2), widths[0], members, work, adam)
+        yield partial(_rows, digits(200, 32, GOAL, checked=2), 2048, members, work, False)
+        few: dict[str, Any] = {"checked": 1, "judged": 2, "limit": COARSE}
+        for width in (widths[0], 2048):
+            yield partial(_rows, digits(1000, 8, GOAL_OF_MANY, **few), width, members, work, False)
 
 
 SECTION = Section(
@@ -98,12 +106,12 @@ def _rows(data: Data, width: int, members: int, work: int, adam: bool) -> list[R
 
     first = once(fit)  # before anything else compiles its programs
     checked = min(data.checked, ours)
-    judged = min(comparison.JUDGED, ours)
-    tight = DeepEnsemble(net, judged, solver=TIGHT).fit(data.X, data.y).functions(data.X_test)[:, None]
+    judged = min(data.judged, ours)
+    limit = DeepEnsemble(net, judged, solver=data.limit).fit(data.X, data.y).functions(data.X_test)[:, None]
     start, targets = draw(net, 1, 0, Role.MEMBER, range(members)), np.tile(data.y, (members, 1, 1))
     few = [(w[:checked], b[:checked]) for w, b in start]
-    problem = Problem(net, data.X, data.X_test, few, targets[:checked], tight[:checked])
-    error = comparison.largest_distance(model.functions(data.X_test)[:judged, None], tight)
+    problem = Problem(net, data.X, data.X_test, few, targets[:checked], limit[:checked])
+    error = comparison.largest_distance(model.functions(data.X_test)[:judged, None], limit)
     shared: Row = {"data": data.name, "N": len(data.X), "width": width, "networks": members}
     return comparison.compare(
         shared, problem, start, targets, fit, first, error, work, adam, ours / members, data.repeats, data.goal
