@@ -19,7 +19,7 @@ SIDE_BY_SIDE = --no-print-directory --keep-going --jobs
 # import the same ones, and the set-up has compiled none.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: reproduce store calibrate seeds settings departures bench site test lint units tools notebooks newest environment environments
+.PHONY: reproduce store calibrate seeds settings departures bench site test lint units units-1 units-2 tools commands verdicts notebooks newest environment environments
 
 # Every notebook runs, whatever the one before it said; the exit code is 0 only if all ran and every claim holds.
 reproduce: environment
@@ -65,12 +65,11 @@ bench: environment
 site: environment
 	$(BIN)/python ci/site_build.py
 
-# Parts of the test run side by side, the longest first, and one more than JOBS: `tools` waits a
-# quarter of its time, for clusters and for processes that it kills. What one prints is shown when it has ended, where
-# make can do that.
+# Parts of the test run side by side, the longest first, and one more than JOBS: `commands` waits for half of its time,
+# for clusters and for processes that it kills. What one prints is shown when it has ended, where make can do that.
 SYNC = $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 test: environments
-	@$(MAKE) $(SIDE_BY_SIDE) $(shell expr $(JOBS) + 1) $(SYNC) tools units newest notebooks lint
+	@$(MAKE) $(SIDE_BY_SIDE) $(shell expr $(JOBS) + 1) $(SYNC) tools units notebooks newest lint
 
 lint:
 	$(BIN)/ruff check .
@@ -80,17 +79,27 @@ lint:
 
 # PyTorch and BLAS have one thread: theirs spin where they wait for each other, and beside another part PyTorch took five
 # times as long.
-units tools newest: export OMP_NUM_THREADS = 1
+units-1 units-2 commands verdicts newest: export OMP_NUM_THREADS = 1
 
-# In two processes. Each compiled program takes several memory maps, of which Linux allows a process 65,530, and XLA
-# crashes where it gets no more.
-units:
-	$(BIN)/pytest -m "not tools and not newest" tests/test_[a-k]*.py
+# In two parts. Each compiled program takes several memory maps, of which Linux allows a process 65,530, and XLA crashes
+# where it gets no more.
+units: units-1 units-2
+
+units-1:
 	$(BIN)/pytest -m "not tools and not newest" tests/test_[!a-k]*.py
 
-# Of the command line, the packaging, the notebooks and the site.
-tools:
-	$(BIN)/pytest -m "tools and not newest"
+units-2:
+	$(BIN)/pytest -m "not tools and not newest" tests/test_[a-k]*.py
+
+# Of the command line, the packaging, the notebooks and the site; and of what makes verdicts wrong.
+VERDICTS = mutations studies repeats
+tools: commands verdicts
+
+commands:
+	$(BIN)/pytest -m "tools and not newest" $(VERDICTS:%=--ignore=tests/test_%.py)
+
+verdicts:
+	$(BIN)/pytest -m "tools and not newest" $(VERDICTS:%=tests/test_%.py)
 
 # Each stored notebook runs again and must show what is stored. Then the numbers that they show rounded are compared in
 # full.

@@ -91,12 +91,12 @@ def handwritten(kind: str, monkeypatch) -> Any:
     return net
 
 
-FLOW = GradientFlow(rtol=3e-4)  # in float64
+FLOW = GradientFlow(time=1.0, rtol=3e-4)  # in float64
 ESTIMATORS = {
     "ensemble": partial(DeepEnsemble, members=3, solver=FLOW),
     "bayesian ensemble": partial(BayesianEnsemble, members=2, noise_std=0.1, solver=FLOW),
     "rnd": partial(RND, heads=4, bodies=2, solver=FLOW),
-    "rnd, for a while": partial(RND, heads=2, solver=GradientFlow(time=1.0, rtol=3e-4)),
+    "rnd, to the end": partial(RND, heads=2, solver=GradientFlow(rtol=3e-4)),
     "bayesian rnd": partial(BayesianRND, heads=2, bodies=2, noise_std=0.1, solver=FLOW),
     "one psi per head": partial(BayesianRND, heads=3, directions="independent", solver=FLOW),
     "descent": partial(RND, heads=4, solver=GradientDescent(0.01, 50)),

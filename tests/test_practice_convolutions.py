@@ -31,7 +31,7 @@ def test_networks_are_parametrised_as_in_eq_1():
 
 def test_the_infinite_kernels_are_those_that_wide_networks_tend_to():
     infinite = convolutions.infinite()(IMAGES, IMAGES)
-    found = kernels.empirical(convolutions.in_jax(512), IMAGES, draws=64)
+    found = kernels.empirical(convolutions.in_jax(256), IMAGES, draws=32)
     for name in ("nngp", "ntk"):
         expected = np.asarray(getattr(infinite, name))
         assert np.linalg.norm(getattr(found, name) - expected) < 0.05 * np.linalg.norm(expected), name
