@@ -21,10 +21,5 @@ class Estimate(NamedTuple):
         return f"{value} [{low}, {high}]"
 
     def within(self, low: float, high: float) -> "Estimate":
-        """The part of the interval that lies between two bounds of the quantity itself; the coverage is the same.
-
-        >>> from rndlib.evidence.estimate import Estimate
-        >>> Estimate(0.97, 0.92, 1.02).within(0, 1)
-        Estimate(value=0.97, low=0.92, high=1)
-        """
+        """The part of the interval that lies between two bounds of the quantity itself; the coverage is the same."""
         return Estimate(self.value, max(self.low, low), min(self.high, high))

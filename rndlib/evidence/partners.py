@@ -42,16 +42,7 @@ from rndlib.training.solvers import GradientDescent, GradientFlow, Solver
 
 @dataclass(frozen=True)
 class Partners:
-    """Partners of trained networks, `own`, and those of the heads of untrained bodies, `others`.
-
-    >>> import numpy as np
-    >>> from rndlib.evidence.partners import Partners
-    >>> partners = Partners(np.ones((4, 3)), np.ones((8, 2, 3)))
-    >>> partners.each(lambda values: values[..., :2]).others.shape
-    (8, 2, 2)
-    >>> Partners.joined([partners, partners]).own.shape
-    (4, 6)
-    """
+    """Partners of trained networks, `own`, and those of the heads of untrained bodies, `others`."""
 
     own: Float[np.ndarray, "networks *places"]
     others: Float[np.ndarray, "bodies heads *places"]
@@ -69,11 +60,7 @@ class Partners:
     def half_mean_squares(self, heads: int) -> "Partners":
         """The partners of 1/2 eps-bar^2 of bodies with so many heads each, as `RND.variances` gives it of bodies.
 
-        >>> import numpy as np
-        >>> from rndlib.evidence.partners import Partners
-        >>> partners = Partners(np.ones((4, 3)), np.ones((8, 2, 3))).half_mean_squares(heads=2)
-        >>> partners.own.shape, partners.others.shape, float(partners.own[0, 0])
-        ((2, 3), (8, 1, 3), 0.5)
+        `own` (bodies * heads, ...) becomes (bodies, ...), and `others` has one head per body.
         """
         heads = checks.whole("heads", heads, 1)
         if len(self.own) % heads or self.others.shape[1] != heads:
@@ -121,13 +108,7 @@ class Untrained:
     """
 
     def __init__(
-        self,
-        model: Any,
-        X: ArrayLike,
-        X_test: ArrayLike,
-        bodies: int,
-        heads: int = 32,
-        kernel: Network | None = None,
+        self, model: Any, X: ArrayLike, X_test: ArrayLike, bodies: int, heads: int = 32, kernel: Network | None = None
     ):
         if not isinstance(model, Distillation | DeepEnsemble | BayesianEnsemble):
             raise ValueError(f"model = {model!r}: give an ensemble or RND")

@@ -7,16 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import stats
 
-from rndlib.figures.style import (
-    GREY,
-    Figure,
-    blank,
-    looks,
-    measured,
-    name_panel,
-    predicted,
-    style,
-)
+from rndlib.figures.style import GREY, Figure, blank, looks, measured, name_panel, predicted, style
 
 
 @style()

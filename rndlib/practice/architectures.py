@@ -26,11 +26,7 @@ def _linear(w: Any, x: Any, scale: float = 1.5) -> Any:
 
 @cache
 def residual(width: int = 256) -> Function:
-    """A hidden layer, a second one that is added to it, and a linear layer.
-
-    >>> from rndlib.practice import architectures
-    >>> architectures.residual(width=8)
-    """
+    """A hidden layer, a second one that is added to it, and a linear layer."""
     import jax
 
     def apply(parameters, x):
@@ -43,11 +39,7 @@ def residual(width: int = 256) -> Function:
 
 @cache
 def normalised(width: int = 256) -> Function:
-    """Two hidden layers, the second with normalisation over its units (layer normalisation), and a linear layer.
-
-    >>> from rndlib.practice import architectures
-    >>> architectures.normalised(width=8)
-    """
+    """Two hidden layers, the second with normalisation over its units (layer normalisation), and a linear layer."""
     import jax
 
     def apply(parameters, x):
@@ -65,9 +57,6 @@ def attention(width: int = 256, power: float = 1.0) -> Function:
 
     Scores are divided by `width ** power`. With 1 they vanish as the network grows, and each token gets the same
     attention. With 1/2, as usual, they stay random, and no width makes the outputs Gaussian (Hron et al., 2020).
-
-    >>> from rndlib.practice import architectures
-    >>> architectures.attention(width=8)
     """
     import jax
     import jax.numpy as jnp

@@ -54,23 +54,12 @@ def in_jax(channels: int, sigma_w: float = 1.5, sigma_b: float = 0.1) -> Functio
 
 @cache
 def infinite(
-    sigma_w: float = 1.5,
-    sigma_b: float = 0.1,
-    *,
-    second: float | None = None,
-    flatten: bool = False,
-    erf: bool = False,
+    sigma_w: float = 1.5, sigma_b: float = 0.1, *, second: float | None = None, flatten: bool = False, erf: bool = False
 ) -> Callable[[Any, Any], Any]:
     """The kernels of `in_jax` with infinitely many channels, by neural-tangents (Novak et al., 2020).
 
     `second` is another scale for the weights of the second convolution; `flatten` keeps the positions apart, in place
     of averaging over them; `erf` has the error function as activation, in place of GELU.
-
-    >>> import numpy as np
-    >>> from rndlib.practice import convolutions
-    >>> images = np.ones((2, 8, 8, 1))
-    >>> convolutions.infinite()(images, images).ntk.shape
-    (2, 2)
     """
     import jax
     import jax.numpy as jnp

@@ -132,14 +132,7 @@ class Loop:
 
 
 class Paper(nn.Module):
-    """A network of Eq. 1 with one output, in the paper's parametrisation.
-
-    >>> import torch
-    >>> from rndlib import MLP
-    >>> from rndlib.practice.loops import Paper
-    >>> Paper(MLP(3, width=8))(torch.zeros(5, 3)).shape
-    torch.Size([5, 1])
-    """
+    """A network of Eq. 1 with one output, in the paper's parametrisation: of points (N, in_dim), (N, 1)."""
 
     def __init__(self, net: MLP):
         super().__init__()
@@ -159,11 +152,6 @@ class Paper(nn.Module):
 
 
 def standard(columns: int, width: int, outputs: int = 1) -> nn.Module:
-    """One hidden layer of SiLU units as PyTorch makes it.
-
-    >>> from rndlib.practice import loops
-    >>> loops.standard(3, 8).head
-    Linear(in_features=8, out_features=1, bias=True)
-    """
+    """One hidden layer of SiLU units as PyTorch makes it, with the last layer under the name `head`."""
     head = nn.Linear(width, outputs)
     return nn.Sequential(OrderedDict(body=nn.Linear(columns, width), activation=nn.SiLU(), head=head))

@@ -11,13 +11,7 @@ EXPERIMENTAL = "neural_tangents.experimental"
 def neural_tangents() -> Any:
     """The package without its experimental part, which imports TensorFlow: that takes seconds, and prints.
 
-    Raises
-    ------
-    ImportError: It is not installed, or does not work with the JAX that is.
-
-    >>> from rndlib.practice import references
-    >>> references.neural_tangents().stax.Gelu.__name__
-    'Gelu'
+    Raises ImportError if it is not installed, or does not work with the JAX that is.
     """
     given = EXPERIMENTAL in sys.modules
     if not given:
