@@ -20,8 +20,8 @@ def _drawn(shapes: Any, key: Any, outputs: int) -> Any:
     ]
 
 
-def _linear(w: Any, x: Any, scale: float = 1.5) -> Any:
-    return scale / sqrt(w.shape[0]) * x @ w
+def _linear(w: Any, x: Any) -> Any:
+    return 1.5 / sqrt(w.shape[0]) * x @ w
 
 
 @cache

@@ -18,13 +18,7 @@ def seal(folder: Path) -> None:
 
 
 def check(folder: Path) -> None:
-    """Compare a folder with its checksums.
-
-    Raises
-    ------
-    OSError: there are none.
-    ValueError: a file is not what it was, is gone, or is not among them.
-    """
+    """Raise an OSError if there are no checksums, a ValueError if a file differs, is gone, or is not among them."""
     stored = (folder / FILE).read_text(encoding="utf-8").splitlines()
     differing = {line.partition("  ")[2] for line in set(stored) ^ set(_lines(folder))}
     if differing:

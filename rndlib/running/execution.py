@@ -32,11 +32,8 @@ def execute(notebook: Notebook, values: dict[str, Value], folder: Path, progress
     """Run every cell with these values of its parameters, and store the notebook with its outputs in `folder`.
 
     The notebook finds `folder` in the environment variable `RNDLIB_OUTPUT`. It runs where its file is, as in Jupyter.
-    With `progress`, a bar on stderr shows the number of cells done.
-
-    Raises
-    ------
-    NotebookFailed: a cell raised an error, or the kernel ended or did not start.
+    With `progress`, a bar on stderr shows the number of cells done. Raises NotebookFailed if a cell raised an error, or
+    the kernel ended or did not start.
     """
     # papermill warns of parameters that its own pattern does not find. They are checked already.
     logging.getLogger("papermill").setLevel(logging.ERROR)

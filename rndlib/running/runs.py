@@ -68,22 +68,11 @@ def run(
     once: bool = False,
     progress: bool = False,
 ) -> Result:
-    """Execute a notebook and keep its result in `results/NAME/`.
+    """Execute a notebook with the value of every parameter, and keep its result in `results/NAME/`, made if missing.
 
-    Parameters
-    ----------
-    notebook: what to run.
-    values: the value of every parameter, from `Notebook.settings`.
-    profile: the profile they come from, for the record.
-    results: the folder of all results; made if missing.
-    once: whether a whole result of the same key is returned as it is.
-    progress: whether to show a progress bar on stderr.
-
-    Raises
-    ------
-    NotebookFailed: it did not run to its end, left no readable `claims.json`, or the notebook or the library was
-        changed meanwhile.
-    OSError: the result cannot be written.
+    `profile` is where the values come from, for the record. With `once`, a whole result of the same key is returned as
+    it is. With `progress`, a bar is shown on stderr. Raises NotebookFailed if it did not run to its end or left no
+    readable `claims.json`, or if it or the library was changed meanwhile; OSError if the result cannot be written.
     """
     # Here, because importing papermill takes seconds that `rndlib list` need not wait.
     from rndlib.running import execution
@@ -128,12 +117,7 @@ def run(
 
 
 def read(folder: Path) -> Result:
-    """One result.
-
-    Raises
-    ------
-    UsageError: a file of it is missing, was changed, or is not what a run writes.
-    """
+    """One result; a UsageError if a file of it is missing, was changed, or is not what a run writes."""
     try:
         checksums.check(folder)
         content = json.loads((folder / FILE).read_text(encoding="utf-8"))
@@ -145,12 +129,7 @@ def read(folder: Path) -> Result:
 
 
 def read_all(results: Path) -> list[Result]:
-    """Every result under `results`, by name.
-
-    Raises
-    ------
-    UsageError: there is none, or one is not whole.
-    """
+    """Every result under `results`, by name; a UsageError if there is none, or one is not whole."""
     folders = sorted(path for path in results.glob("*/") if not path.name.startswith("."))
     if not folders:
         raise UsageError(f"no results in {results}: run a notebook first, as in `rndlib run 05`")

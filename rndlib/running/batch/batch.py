@@ -10,21 +10,11 @@ from rndlib.running.batch.cell import outcome
 def run(path: Path, folder: Path, jobs: int | None = None, threads: int = 1, profile: str | None = None) -> bool:
     """Run the cells of a grid that `folder` has no result of, print the table, write the report.
 
-    Returns whether every cell ran and every verdict holds.
-
-    Parameters
-    ----------
-    path: the grid.
-    folder: takes the cells and the report; made if missing. A second batch in it waits for the first one to end.
-    jobs: how many cells run at once; by default as many as there are cores for, or as the profile says.
-    threads: how many threads a cell computes with, on which the last bits of numbers depend.
-    profile: a folder whose `config.yaml` has options of Snakemake, or "slurm", the one that comes with rndlib; None to
-        run on this machine.
-
-    Raises
-    ------
-    UsageError: the grid is wrong, or Snakemake is missing or cannot start; no cell has run.
-    OSError: the folder cannot be written.
+    Returns whether every cell ran and every verdict holds. A second batch in the folder waits for the first one to end.
+    At most `jobs` cells run at once, by default as many as there are cores for, or as the profile says; each computes
+    with `threads` threads. `profile` is a folder whose `config.yaml` has options of Snakemake, or "slurm", the one that
+    comes with rndlib; None runs on this machine. Raises UsageError if the grid is wrong, or Snakemake is missing or
+    cannot start, and no cell has run; OSError if the folder cannot be written.
     """
     cells = grid.read(path)
     folder.mkdir(parents=True, exist_ok=True)

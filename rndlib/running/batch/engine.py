@@ -28,11 +28,8 @@ GRACE = 60.0  # seconds to end by itself, in which it cancels the jobs of a clus
 def run(cells: Sequence[Cell], folder: Path, lock: int, jobs: int | None, threads: int, profile: str | None) -> None:
     """Run cells that have no whole result in the folder of a batch; the rest is as for `batch.run`.
 
-    Snakemake inherits the descriptor `lock`, so that the folder stays locked until both processes have ended.
-
-    Raises
-    ------
-    UsageError: Snakemake or the profile is missing, or Snakemake ended before any cell began.
+    Snakemake inherits the descriptor `lock`, so that the folder stays locked until both processes have ended. Raises
+    UsageError if Snakemake or the profile is missing, or Snakemake ended before any cell began.
     """
     command = [snakemake(), *_arguments(folder, jobs, threads, profile)]
     for cell in cells:  # A damaged result becomes a missing one; earlier failures are forgotten.
@@ -61,12 +58,7 @@ def run(cells: Sequence[Cell], folder: Path, lock: int, jobs: int | None, thread
 
 
 def snakemake() -> str:
-    """The path of Snakemake: RNDLIB_SNAKEMAKE, in this environment, in the checkout's own for it, or on PATH.
-
-    Raises
-    ------
-    UsageError: there is none.
-    """
+    """The path of Snakemake: RNDLIB_SNAKEMAKE, in this environment, in the checkout's own, on PATH; or a UsageError."""
     places = [Path(sys.executable).parent, HERE.parent.parent.parent / ".venv-workflow" / "bin"]
     path = os.pathsep.join([*map(str, places), os.environ.get("PATH", os.defpath)])
     named = os.environ.get("RNDLIB_SNAKEMAKE", "snakemake")

@@ -31,10 +31,7 @@ class _Loader(yaml.BaseLoader):
 def read(path: Path) -> list[Cell]:
     """The cells of a grid, in its order.
 
-    Raises
-    ------
-    UsageError: the file cannot be read, is not YAML, or does not have the form of a grid; the message names the file,
-        the key, the value and the remedy.
+    A UsageError says which file, key or value cannot be read, is not YAML or not of the form of a grid, and the remedy.
     """
     try:
         return _cells(yaml.load(path.read_text(encoding="utf-8"), _Loader))
