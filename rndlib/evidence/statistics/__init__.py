@@ -1,9 +1,9 @@
 """The statistics behind the claims: most take the output of estimators and laws, and give a `claims.Finding`.
 
 The unit of replication is a network with its own seed. Heads of one body and test points of one network are
-dependent, and nothing here counts them as independent. `confidence` is that of each end of an interval, one-sided,
-unless a docstring says two-sided. All raise a ValueError for malformed input, too few networks for an interval, or a
-`cov` that is not positive definite.
+dependent, and nothing here counts them as independent. Each end of an interval has a confidence of 95 %,
+one-sided, unless a docstring says two-sided. All raise a ValueError for malformed input, too few networks for an
+interval, or a `cov` that is not positive definite.
 """
 
 from rndlib.evidence.statistics.dependence import dependence as dependence

@@ -27,7 +27,7 @@ from scipy import spatial
 from rndlib import checks
 from rndlib.evidence.claims import Finding, check
 from rndlib.evidence.statistics.gaussian import whitened
-from rndlib.evidence.statistics.intervals import error_over_pairs, normal_quantile, root_finding
+from rndlib.evidence.statistics.intervals import STANDARD_ERRORS, error_over_pairs, root_finding
 from rndlib.theory.laws import Gaussian
 
 Between = Float[np.ndarray, "bodies bodies"]
@@ -44,7 +44,6 @@ def dependence(
     errors: ArrayLike,
     cov: ArrayLike,
     likeness: Literal["errors", "squares", "distance"] = "distance",
-    confidence: float = 0.95,
 ) -> Finding:
     """R between two heads of a body, averaged (in its square) over all pairs of heads, judged by its upper end.
 
@@ -65,7 +64,7 @@ def dependence(
     across = sum(A * B for A, B in combinations(centred, 2)) * (2 / (heads * (heads - 1)))
     within = sum(A * A for A in centred) / heads
     square = float(across.sum() / within.sum())
-    half_width = normal_quantile(confidence) * error_over_pairs(across - square * within) / float(within.mean())
+    half_width = STANDARD_ERRORS * error_over_pairs(across - square * within) / float(within.mean())
     return root_finding(square, half_width)
 
 
@@ -90,14 +89,14 @@ def mixed(
 
 
 @check
-def dependence_of_samples(samples: ArrayLike, cov: ArrayLike, heads: int, confidence: float = 0.95) -> Finding:
+def dependence_of_samples(samples: ArrayLike, cov: ArrayLike, heads: int) -> Finding:
     """Distance correlation of two samples from one fit, as a multiple of the 1/K of drawing with replacement.
 
     `samples` (fits, draws, points) are centred at their mean and from independently seeded fits of `heads` heads; `cov`
     (points, points) is the law's.
     """
     heads = checks.whole("heads", heads, 2)
-    low, high = dependence(samples, cov, "distance", confidence).interval or (0.0, 0.0)
+    low, high = dependence(samples, cov, "distance").interval or (0.0, 0.0)
     return Finding.upper(heads * low, heads * high)
 
 

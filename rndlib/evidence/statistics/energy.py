@@ -33,12 +33,7 @@ Group = tuple[Float[np.ndarray, "_ _ points"], Float[np.ndarray, " _"]]  # place
 
 @check
 def energy(
-    samples: ArrayLike,
-    mean: ArrayLike,
-    cov: ArrayLike,
-    wrong: ArrayLike,
-    confidence: float = 0.95,
-    partners: Partners | None = None,
+    samples: ArrayLike, mean: ArrayLike, cov: ArrayLike, wrong: ArrayLike, partners: Partners | None = None
 ) -> Finding:
     """Energy distance of the networks' joint law from N(mean, cov), as a multiple of that of N(mean, wrong).
 
@@ -63,7 +58,7 @@ def energy(
             (partners.others, np.full(heads, share / heads)),
         ]
     sizes = [len(places) for places, _ in groups]
-    return root_finding(*squared_length_by_products(_products(groups), sizes, confidence), unit)
+    return root_finding(*squared_length_by_products(_products(groups), sizes), unit)
 
 
 def _whitened_places(values: np.ndarray, mean: ArrayLike, cov: ArrayLike) -> np.ndarray:

@@ -87,7 +87,7 @@ def calibration(ensemble: ArrayLike, rnd: ArrayLike) -> tuple[float, float]:
 
 
 @check
-def agreement(ensemble: ArrayLike, rnd: ArrayLike, confidence: float = 0.95) -> Finding:
+def agreement(ensemble: ArrayLike, rnd: ArrayLike) -> Finding:
     """The larger of |slope - 1| and 1 - correlation, each at the outer end of its interval over seeds (claim N3).
 
     `ensemble` and `rnd` are (seeds, points). The intervals are Student's, of the log slope and of Fisher's z; that of
@@ -97,9 +97,9 @@ def agreement(ensemble: ArrayLike, rnd: ArrayLike, confidence: float = 0.95) -> 
     ensemble = checks.array("ensemble", ensemble, None, None)
     rnd = checks.array("rnd", rnd, *ensemble.shape)
     pairs = [calibration(*rows) for rows in zip(ensemble, rnd, strict=True)]
-    low, high = map(exp, t_interval([log(slope) for slope, _ in pairs], confidence)[1:])
+    low, high = map(exp, t_interval([log(slope) for slope, _ in pairs])[1:])
     # A correlation of one to rounding has no finite z.
-    z = t_interval([atanh(min(correlation, 1 - 1e-12)) for _, correlation in pairs], confidence)
+    z = t_interval([atanh(min(correlation, 1 - 1e-12)) for _, correlation in pairs])
     return Finding(max(high - 1, 1 - low, 1 - tanh(z.low)), (low, high))
 
 

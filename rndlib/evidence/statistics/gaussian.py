@@ -30,9 +30,7 @@ def whitened(samples: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Float[np.nd
 
 
 @check
-def joint_law(
-    samples: ArrayLike, mean: ArrayLike, cov: ArrayLike, confidence: float = 0.95, partners: Partners | None = None
-) -> Finding:
+def joint_law(samples: ArrayLike, mean: ArrayLike, cov: ArrayLike, partners: Partners | None = None) -> Finding:
     """Distance of the networks' joint law over test points from N(mean, cov), by its first two moments.
 
     With m and S the mean and covariance of the whitened outputs at p points, the distance is delta / sqrt(p) with
@@ -56,11 +54,11 @@ def joint_law(
         products = (centred[:, rows] * centred[:, columns] - diagonal) * np.where(diagonal, sqrt(0.5), 1)
         return np.hstack([white, products])
 
-    return root_finding(*squared_length(grouped(moments, samples, partners), confidence), points)
+    return root_finding(*squared_length(grouped(moments, samples, partners)), points)
 
 
 @check
-def excess_kurtosis(samples: ArrayLike, cov: ArrayLike, confidence: float = 0.95) -> Finding:
+def excess_kurtosis(samples: ArrayLike, cov: ArrayLike) -> Finding:
     """`E |w|^4 / (p (p + 2)) - 1` for outputs of mean zero at p points, judged by the end farther from 0.
 
     This is Mardia's kurtosis relative to its Gaussian value, with the law's moments in place of the sample's. If a
@@ -69,5 +67,5 @@ def excess_kurtosis(samples: ArrayLike, cov: ArrayLike, confidence: float = 0.95
     samples = checks.array("samples", samples, None, None)
     points = samples.shape[1]
     squares = np.sum(whitened(samples, np.zeros(points), cov) ** 2, axis=1)
-    _, low, high = t_interval(squares**2 / (points * (points + 2)) - 1, confidence)
+    _, low, high = t_interval(squares**2 / (points * (points + 2)) - 1)
     return Finding.farther(low, high)

@@ -14,8 +14,13 @@ from rndlib.evidence.claims import Finding
 from rndlib.evidence.estimate import Estimate
 from rndlib.evidence.partners import Partners
 
+CONFIDENCE = 0.95
+"""Of each end of an interval, or of both together if it is two-sided: what the tolerances of the claims are for."""
+STANDARD_ERRORS = float(stats.norm.ppf(CONFIDENCE))
+"""To the end of a one-sided interval."""
 
-def t_interval(values: ArrayLike, confidence: float, sides: Literal[1, 2] = 1) -> Estimate:
+
+def t_interval(values: ArrayLike, confidence: float = CONFIDENCE, sides: Literal[1, 2] = 1) -> Estimate:
     """Mean over seeds of `values`, `(seeds,)`, with Student's interval; `confidence` is for each end or for both."""
     values = checks.array("values", values, None)
     tail = (1 - checks.fraction("confidence", confidence)) / sides
@@ -26,26 +31,26 @@ def t_interval(values: ArrayLike, confidence: float, sides: Literal[1, 2] = 1) -
     return Estimate(mean, mean - half_width, mean + half_width)
 
 
-def over_seeds(values: ArrayLike, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def over_seeds(values: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Geometric mean over seeds of positive `values`, `(seeds, places)`, and its interval: three arrays `(places,)`.
 
-    The interval is Student's for the logarithm, two-sided at `confidence`.
+    The interval is Student's for the logarithm, two-sided.
     """
     logs = logarithms("values", values, None, None)
-    mean, low, high = np.exp([t_interval(column, confidence, sides=2) for column in logs.T]).T
+    mean, low, high = np.exp([t_interval(column, sides=2) for column in logs.T]).T
     return mean, low, high
 
 
-def level(values: ArrayLike, variance: ArrayLike, confidence: float = 0.95) -> Estimate:
+def level(values: ArrayLike, variance: ArrayLike) -> Estimate:
     """Mean of the values over bodies as a multiple of Sigma(x, x), averaged over test points.
 
     `values` (bodies, points) are the variance estimates of bodies or ensembles; `variance` (points,) is Sigma(x, x),
     the law's variance of one ensemble member. Student's interval is two-sided.
     """
-    return t_interval(_in_units(values, variance).mean(axis=1), confidence, sides=2)
+    return t_interval(_in_units(values, variance).mean(axis=1), sides=2)
 
 
-def spread(values: ArrayLike, variance: ArrayLike, dof: int, confidence: float = 0.95) -> Estimate:
+def spread(values: ArrayLike, variance: ArrayLike, dof: int) -> Estimate:
     """Variance of the values over bodies as a multiple of 2 Sigma^2 / dof, averaged over test points.
 
     Arguments as in `level`; dof is heads per body, or members per ensemble minus one. The interval is two-sided, and
@@ -57,8 +62,7 @@ def spread(values: ArrayLike, variance: ArrayLike, dof: int, confidence: float =
     estimate = float(per_body.mean())
     if not estimate > 0:
         raise ValueError("values are the same for all bodies: train bodies with seeds of their own")
-    tail = (1 - checks.fraction("confidence", confidence)) / 2
-    half_width = float(stats.norm.isf(tail) * stats.sem(per_body)) / estimate
+    half_width = float(stats.norm.isf((1 - CONFIDENCE) / 2) * stats.sem(per_body)) / estimate
     return Estimate(estimate, estimate * exp(-half_width), estimate * exp(half_width))
 
 
@@ -67,8 +71,8 @@ def deviations(values: Float[np.ndarray, "networks *places"]) -> Float[np.ndarra
     return (values - values.mean(axis=0)) * sqrt(len(values) / (len(values) - 1))
 
 
-def squared_length(groups: Sequence[Float[np.ndarray, "_ places"]], confidence: float) -> tuple[float, float]:
-    """Unbiased estimate of |mu|^2, and the half-width of its interval, with `confidence` for each end.
+def squared_length(groups: Sequence[Float[np.ndarray, "_ places"]]) -> tuple[float, float]:
+    """Unbiased estimate of |mu|^2, and the half-width of its interval.
 
     mu = sum E phi is over one or more independent groups of networks, which have one phi each. With the mean m of every
     group, of n networks with the covariance C, and V = sum C / n,
@@ -82,12 +86,10 @@ def squared_length(groups: Sequence[Float[np.ndarray, "_ places"]], confidence: 
     R = np.concatenate([(phi - phi.mean(axis=0)) / sqrt(len(phi) * (len(phi) - 1)) for phi in groups])
     # With fewer networks than places, the Gram matrix over networks is smaller, and has the same traces.
     gram = R @ R.T if len(R) < R.shape[1] else R.T @ R
-    return _length(float(mu @ mu), gram, R @ mu, confidence)
+    return _length(float(mu @ mu), gram, R @ mu)
 
 
-def squared_length_by_products(
-    products: Float[np.ndarray, "n n"], sizes: Sequence[int], confidence: float
-) -> tuple[float, float]:
+def squared_length_by_products(products: Float[np.ndarray, "n n"], sizes: Sequence[int]) -> tuple[float, float]:
     """As `squared_length`, from the scalar products of all phi in place of the phi; `sizes` are those of the groups."""
     group = np.repeat(np.arange(len(sizes)), sizes)
     mean = np.where(group[:, None] == group, 1 / np.asarray(sizes)[group], 0)
@@ -95,17 +97,15 @@ def squared_length_by_products(
     to_mu = products @ mean.diagonal()
     rows = products - mean @ products
     gram = (rows - rows @ mean) / np.outer(scale, scale)
-    return _length(float(mean.diagonal() @ to_mu), gram, (to_mu - mean @ to_mu) / scale, confidence)
+    return _length(float(mean.diagonal() @ to_mu), gram, (to_mu - mean @ to_mu) / scale)
 
 
-def _length(
-    square: float, gram: Float[np.ndarray, "n n"], along: Float[np.ndarray, " m"], confidence: float
-) -> tuple[float, float]:
+def _length(square: float, gram: Float[np.ndarray, "n n"], along: Float[np.ndarray, " m"]) -> tuple[float, float]:
     """`squared_length` from |mu|^2 with the noise of mu in it, R^T R or R R^T, and R mu."""
     noise = 2 * float(np.sum(gram**2))
     # mu is noisy too, which adds 4 tr V^2 to its quadratic form; the variance is never below the law's.
     linear = 4 * float(np.sum(along**2))
-    return square - float(np.trace(gram)), normal_quantile(confidence) * sqrt(max(linear - noise, noise))
+    return square - float(np.trace(gram)), STANDARD_ERRORS * sqrt(max(linear - noise, noise))
 
 
 def grouped(
@@ -150,11 +150,6 @@ def root_finding(square: float, half_width: float, unit: float = 1.0) -> Finding
     """A distance, judged by its upper end, from the interval of its square in units of `unit`."""
     low, high = (sqrt(max(end, 0) / unit) for end in (square - half_width, square + half_width))
     return Finding.upper(low, high)
-
-
-def normal_quantile(confidence: float) -> float:
-    """The upper end of a one-sided interval, in standard errors."""
-    return float(stats.norm.ppf(checks.fraction("confidence", confidence)))
 
 
 def positive_variance(variance: ArrayLike, *sizes: int) -> np.ndarray:

@@ -17,7 +17,7 @@ from rndlib import checks
 from rndlib.evidence.claims import Finding, check
 from rndlib.evidence.estimate import Estimate
 from rndlib.evidence.partners import Partners
-from rndlib.evidence.statistics.intervals import deviations, grouped, positive_variance
+from rndlib.evidence.statistics.intervals import CONFIDENCE, deviations, grouped, positive_variance
 
 Groups = Sequence[Float[np.ndarray, " _"]]
 
@@ -75,13 +75,13 @@ def excess_spread(
 
 
 @check
-def limit(widths: ArrayLike, errors: Sequence[Groups], confidence: float = 0.95) -> Limit:
+def limit(widths: ArrayLike, errors: Sequence[Groups]) -> Limit:
     """The error at infinite width, by least squares on a line in 1/n, with Student's interval over networks.
 
     At each of the `widths`, the error is the sum of the means of one or more groups of networks, such as those of
     `relative_variance` or `excess_spread`; the groups of all widths are independent. All widths have the same weight:
     weights from the data would prefer those at which the error happens to come out small. The interval has Welch's
-    degrees of freedom, and `confidence` is for each end; those of single widths are two-sided.
+    degrees of freedom; those of single widths are two-sided.
     """
     widths = checks.array("widths", widths, None)
     if len(np.unique(widths)) < 2 or len(errors) != len(widths) or widths.min() <= 0:
@@ -95,11 +95,11 @@ def limit(widths: ArrayLike, errors: Sequence[Groups], confidence: float = 0.95)
     height, slope = np.linalg.pinv(np.stack([np.ones(len(widths)), 1 / widths], axis=1))
     values = np.array([sum(group.mean() for group in at) for at in groups])
     at_widths = tuple(
-        _estimate(float(value), [group.var(ddof=1) / len(group) for group in at], at, (1 + confidence) / 2)
+        _estimate(float(value), [group.var(ddof=1) / len(group) for group in at], at, (1 + CONFIDENCE) / 2)
         for value, at in zip(values, groups, strict=True)
     )
     parts = [c**2 * group.var(ddof=1) / len(group) for c, at in zip(height, groups, strict=True) for group in at]
-    infinite = _estimate(float(height @ values), parts, [group for at in groups for group in at], confidence)
+    infinite = _estimate(float(height @ values), parts, [group for at in groups for group in at], CONFIDENCE)
     return Limit(infinite, float(slope @ values), at_widths)
 
 
@@ -109,5 +109,5 @@ def _estimate(value: float, variances: Sequence[float], groups: Groups, confiden
     spread = sum(part**2 / (len(group) - 1) for part, group in zip(variances, groups, strict=True))
     if not total > 0:
         return Estimate(value, value, value)
-    half_width = sqrt(total) * float(stats.t.ppf(checks.fraction("confidence", confidence), total**2 / spread))
+    half_width = sqrt(total) * float(stats.t.ppf(confidence, total**2 / spread))
     return Estimate(value, value - half_width, value + half_width)

@@ -20,18 +20,18 @@ _LEVELS = (np.arange(32) + 0.5) / 32  # A grid twice as fine changes a distance 
 
 
 @check
-def distance_to_law(values: ArrayLike, law: Any, confidence: float = 0.95) -> Finding:
+def distance_to_law(values: ArrayLike, law: Any) -> Finding:
     """RMS difference between the CDF of q over bodies and the law's, over 32 levels and all test points.
 
     `law` has one frozen SciPy distribution per point, such as `laws.mean_square`. This is the distance of Cramér and
     von Mises. Between scaled chi-squared laws of equal means it is 0.10 for 1 and 2 degrees of freedom, 0.05 for 2 and
     3, and 0.016 for 7 and 8.
     """
-    return _rms(_below(values, law) - _LEVELS[:, None], confidence)
+    return _rms(_below(values, law) - _LEVELS[:, None])
 
 
 @check
-def distance_between(first: ArrayLike, second: ArrayLike, law: Any, confidence: float = 0.95) -> Finding:
+def distance_between(first: ArrayLike, second: ArrayLike, law: Any) -> Finding:
     """RMS difference between the CDFs of two samples of q of equal size, over 32 levels and all test points.
 
     The quantiles of `law` are the levels for both samples; it need not be true.
@@ -39,11 +39,11 @@ def distance_between(first: ArrayLike, second: ArrayLike, law: Any, confidence: 
     first = checks.array("first", first, None, None)
     second = checks.array("second", second, *first.shape)
     # The samples are independent and of one size, so their rows form independent pairs in any order.
-    return _rms(_below(first, law) - _below(second, law), confidence)
+    return _rms(_below(first, law) - _below(second, law))
 
 
 @check
-def field_covariance(values: ArrayLike, cov: ArrayLike, dof: int, confidence: float = 0.95) -> Finding:
+def field_covariance(values: ArrayLike, cov: ArrayLike, dof: int) -> Finding:
     """Relative difference between the covariances of q over x and the law's 2 Sigma(x, x')^2 / dof.
 
     Sigma is `cov` (points, points), the covariance of one ensemble member; dof is heads per body, or members minus one.
@@ -51,7 +51,7 @@ def field_covariance(values: ArrayLike, cov: ArrayLike, dof: int, confidence: fl
     Sigma(x, x). Fields that are independent over x are at 1, fields whose variance is off by the factor 1 + e at 2 e.
     """
     law, products = _pairs(values, cov, dof)
-    return root_finding(*squared_length([products - law], confidence), float(law @ law))
+    return root_finding(*squared_length([products - law]), float(law @ law))
 
 
 def covariance_pairs(
@@ -71,11 +71,11 @@ def _below(values: ArrayLike, law: Any) -> Float[np.ndarray, "bodies levels poin
     return (values[:, None, :] <= quantiles).astype(float)
 
 
-def _rms(differences: Float[np.ndarray, "bodies levels points"], confidence: float) -> Finding:
+def _rms(differences: Float[np.ndarray, "bodies levels points"]) -> Finding:
     bodies, levels, points = differences.shape
     if bodies < 2:
         raise ValueError(f"values has {bodies} body: give at least two")
-    return root_finding(*squared_length([differences.reshape(bodies, -1)], confidence), levels * points)
+    return root_finding(*squared_length([differences.reshape(bodies, -1)]), levels * points)
 
 
 def _pairs(

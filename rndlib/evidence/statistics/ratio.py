@@ -17,7 +17,7 @@ from scipy import stats
 from rndlib import checks
 from rndlib.evidence.claims import Finding, check
 from rndlib.evidence.partners import Partners
-from rndlib.evidence.statistics.intervals import deviations, grouped, positive_variance
+from rndlib.evidence.statistics.intervals import CONFIDENCE, deviations, grouped, positive_variance
 
 Pair = tuple[Partners | None, Partners | None]
 
@@ -41,8 +41,6 @@ class LogRatio:
 def over_points(
     errors: ArrayLike,
     functions: ArrayLike,
-    confidence: float = 0.95,
-    seed: int = 0,
     half: bool = True,
     partners: Pair = (None, None),
 ) -> LogRatio:
@@ -56,15 +54,14 @@ def over_points(
     """
     errors = checks.array("errors", errors, None, None)
     functions = checks.array("functions", functions, None, errors.shape[1])
-    confidence = checks.fraction("confidence", confidence)
     (rnd, rnd_rows), (ensemble, ensemble_rows) = map(_influences, _squares(errors, functions, partners, half))
     rows = np.vstack([rnd_rows, ensemble_rows])
     cov = rows.T @ rows
     error = np.sqrt(cov.diagonal())
     # By Cholesky, whose factor is unique, so that every machine draws the same; the ridge is far below the noise.
     ridge = 1e-9 * np.diag(cov.diagonal())
-    draws = np.random.default_rng(seed).multivariate_normal(np.zeros(len(cov)), cov + ridge, 4000, method="cholesky")
-    return _band(rnd, ensemble, error * float(np.quantile(np.abs(draws / error).max(axis=1), confidence)))
+    draws = np.random.default_rng(0).multivariate_normal(np.zeros(len(cov)), cov + ridge, 4000, method="cholesky")
+    return _band(rnd, ensemble, error * float(np.quantile(np.abs(draws / error).max(axis=1), CONFIDENCE)))
 
 
 @check
@@ -72,7 +69,6 @@ def over_times(
     errors: ArrayLike,
     functions: ArrayLike,
     variance: ArrayLike,
-    confidence: float = 0.95,
     partners: Pair = (None, None),
 ) -> LogRatio:
     """The ratio at several training times, each averaged over test points with weights 1 / variance.
@@ -85,7 +81,7 @@ def over_times(
     times, _, points = errors.shape
     functions = checks.array("functions", functions, times, None, points)
     variance = positive_variance(variance, times, points)
-    tail = (1 - checks.fraction("confidence", confidence)) / 2 / times
+    tail = (1 - CONFIDENCE) / 2 / times
     squares = _squares(np.swapaxes(errors, 0, 1), np.swapaxes(functions, 0, 1), partners)
     averaged = ([np.mean(of / variance, axis=2) for of in groups] for groups in squares)
     (rnd, rnd_rows), (ensemble, ensemble_rows) = map(_influences, averaged)
@@ -94,22 +90,17 @@ def over_times(
 
 
 @check
-def to_law(
-    squares: ArrayLike, variance: ArrayLike, confidence: float = 0.95, partners: Partners | None = None
-) -> LogRatio:
+def to_law(squares: ArrayLike, variance: ArrayLike) -> LogRatio:
     """Squared errors of networks, or of bodies, over the variance of a law, averaged over test points.
 
-    `squares` (networks, points), the law's `variance` (points,), and `partners` of the squares. The interval is
-    two-sided.
+    `squares` (networks, points), and the law's `variance` (points,). The interval is two-sided.
     """
     squares = checks.array("squares", squares, None, None)
     variance = positive_variance(variance, squares.shape[1])
     if len(squares) < 2:
         raise ValueError(f"squares has {len(squares)} network: give at least two")
-    ratio, rows = _influences(
-        grouped(lambda values: np.mean(values / variance, axis=1, keepdims=True), squares, partners)
-    )
-    tail = (1 - checks.fraction("confidence", confidence)) / 2
+    ratio, rows = _influences([np.mean(squares / variance, axis=1, keepdims=True)])
+    tail = (1 - CONFIDENCE) / 2
     return _band(ratio, np.ones(1), np.linalg.norm(rows, axis=0) * float(stats.norm.ppf(1 - tail)))
 
 

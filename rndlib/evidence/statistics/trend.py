@@ -32,35 +32,35 @@ def _like(name: str, values: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
 
 
 @check
-def typical(errors: ArrayLike, confidence: float = 0.95) -> Finding:
+def typical(errors: ArrayLike) -> Finding:
     """Geometric mean over networks of `errors`, `(networks,)`, judged by the upper end of its interval."""
-    _, low, high = t_interval(logarithms("errors", errors, None), confidence)
+    _, low, high = t_interval(logarithms("errors", errors, None))
     return Finding.upper(exp(low), exp(high))
 
 
 @check
-def slope(widths: ArrayLike, differences: ArrayLike, confidence: float = 0.95) -> Finding:
+def slope(widths: ArrayLike, differences: ArrayLike) -> Finding:
     """Slope of log difference on log width by least squares, one fit per seed, judged by the upper end over seeds.
 
     `widths` (widths,) must include two different ones; `differences` (seeds, widths) are positive.
     """
-    _, low, high = _slope(widths, differences, confidence)
+    _, low, high = _slope(widths, differences)
     return Finding.upper(low, high)
 
 
 @check
-def rate(widths: ArrayLike, differences: ArrayLike, expected: float, confidence: float = 0.95) -> Finding:
+def rate(widths: ArrayLike, differences: ArrayLike, expected: float) -> Finding:
     """Slope of log difference on log width, judged by the distance from `expected` to the farther end.
 
-    Both ends within a margin are two one-sided tests at `confidence`.
+    Both ends within a margin are two one-sided tests at 5 %.
     """
-    _, low, high = _slope(widths, differences, confidence)
+    _, low, high = _slope(widths, differences)
     return Finding.farther(low, high, checks.real("expected", expected))
 
 
-def _slope(widths: ArrayLike, differences: ArrayLike, confidence: float) -> Estimate:
+def _slope(widths: ArrayLike, differences: ArrayLike) -> Estimate:
     log_widths = logarithms("widths", widths, None)
     log_differences = logarithms("differences", differences, None, len(log_widths))
     if len(np.unique(log_widths)) < 2:
         raise ValueError(f"widths = {np.asarray(widths).tolist()}: give at least two different ones")
-    return t_interval(np.polyfit(log_widths, log_differences.T, 1)[0], confidence)
+    return t_interval(np.polyfit(log_widths, log_differences.T, 1)[0])
