@@ -88,7 +88,7 @@ def regret_against_queries(regrets: Mapping[str, Float[np.ndarray, "seeds querie
         every = (index * len(queries) // (5 * len(regrets)), max(1, len(queries) // 5))
         for ax, so_far in zip(axes, (np.cumsum, np.minimum.accumulate), strict=True):
             runs = so_far(values, axis=1)
-            mean, band = runs.mean(axis=0), np.array([t_interval(at, 0.975)[1:] for at in runs.T])
+            mean, band = runs.mean(axis=0), np.array([t_interval(at, sides=2)[1:] for at in runs.T])
             ax.fill_between(queries, *band.T, color=colour, alpha=0.15, linewidth=0)
             for end in band.T:  # in grey, overlapping bands are told apart by their edges
                 ax.plot(queries, end, color=colour, linestyle=line, linewidth=0.5)

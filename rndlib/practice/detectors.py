@@ -29,14 +29,14 @@ def deviation(regressor: Callable[[Task], Predictive]) -> Callable[[Task], Score
 def bayesian_rnd(task: Task) -> Score:
     """The variance of Bayesian RND, without labels."""
     errors = regressors.one_body(task, GradientFlow(rtol=task.sizes.rtol)).fit(task.X).errors(task.X_test)
-    return Score(np.mean(errors**2, axis=0), task.parameters(task.sizes.heads), errors)
+    return Score(np.mean(errors**2, axis=0), task.net.parameters(task.sizes.heads), errors)
 
 
 def rnd(task: Task) -> Score:
     """The variance of RND as in the theorems: predictor and target alike, trained to convergence, without labels."""
     solver = GradientFlow(rtol=task.sizes.rtol)
     model = RND(task.net, task.sizes.heads, seed=task.seed, solver=solver).fit(task.X)
-    return Score(model.variance(task.X_test), task.parameters(task.sizes.heads))
+    return Score(model.variance(task.X_test), task.net.parameters(task.sizes.heads))
 
 
 def plain_rnd(task: Task) -> Score:

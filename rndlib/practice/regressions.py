@@ -30,10 +30,8 @@ def own_regressions(
         own = [kernels.kernel(net, places).ntk] * networks
     else:
         own = np.add(*initial.tangent_kernels(net, places, networks, seed=seed))[:, 0, 0]
-    return np.stack([_regression(kernel, f, y) for kernel, f in zip(own, start, strict=True)])
-
-
-def _regression(kernel: np.ndarray, start: np.ndarray, y: np.ndarray) -> np.ndarray:
-    n = len(y)
-    weights = gain(kernel[:n, :n], kernel[:n, n:], inf, None)
-    return start[n:] - weights.T @ (start[:n] - y)
+    n, trained = len(y), []
+    for kernel, f in zip(own, start, strict=True):
+        G = gain(kernel[:n, :n], kernel[:n, n:], inf, None)
+        trained.append(f[n:] - G.T @ (f[:n] - y))
+    return np.stack(trained)

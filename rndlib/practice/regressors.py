@@ -104,12 +104,12 @@ REGRESSORS: dict[str, Callable[[Task], Predictive]] = {
 
 def _with_mean(task: Task, solver: GradientFlow | StochasticGradient) -> Predictive:
     mean, std = one_body(task, solver).fit(task.X, task.y).predict(task.X_test, return_std=True)
-    return _with_noise(task, mean, std**2, task.parameters(task.sizes.heads) + task.parameters(1))
+    return _with_noise(task, mean, std**2, task.net.parameters(task.sizes.heads) + task.net.parameters(1))
 
 
 def _of_members(task: Task, model: BayesianEnsemble | DeepEnsemble) -> Predictive:
     mean, std = model.fit(task.X, task.y).predict(task.X_test, return_std=True)
-    return _with_noise(task, mean, std**2, task.parameters(1, task.sizes.members))
+    return _with_noise(task, mean, std**2, task.sizes.members * task.net.parameters(1))
 
 
 def _with_noise(task: Task, mean: Values, variance: Values, parameters: int) -> Predictive:

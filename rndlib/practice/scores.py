@@ -53,8 +53,8 @@ def aurocs(values: Rows, inside: int, outside: Mapping[str, int]) -> dict[str, f
     }
 
 
-def over_splits(values: ArrayLike, n_train: int, n_test: int, confidence: float = 0.95) -> Estimate:
-    """Mean of a score over random splits of one data set, with Nadeau and Bengio's corrected interval (2003).
+def over_splits(values: ArrayLike, n_train: int, n_test: int) -> Estimate:
+    """Mean of a score over random splits of one data set, with Nadeau and Bengio's corrected 95 % interval (2003).
 
     `values` has the score on each split, or the difference of two contenders. Splits share points. The variance of a
     mean over J splits is therefore taken to be `(1 / J + n_test / n_train) S^2`, with S^2 the sample variance over
@@ -65,7 +65,6 @@ def over_splits(values: ArrayLike, n_train: int, n_test: int, confidence: float 
     splits = len(values)
     if splits < 2:
         raise ValueError(f"values has {splits} split, which gives no interval: run at least two")
-    quantile = float(t.ppf((1 + confidence) / 2, splits - 1))
-    half = quantile * sqrt(1 / splits + n_test / n_train) * float(values.std(ddof=1))
+    half = float(t.ppf(0.975, splits - 1)) * sqrt(1 / splits + n_test / n_train) * float(values.std(ddof=1))
     mean = float(np.mean(values))
     return Estimate(mean, mean - half, mean + half)

@@ -40,10 +40,6 @@ class Task:
     sizes: Sizes = Sizes()
     seed: int = 0
 
-    def parameters(self, heads: int, networks: int = 1) -> int:
-        """Weights and biases of `networks` networks of `heads` outputs."""
-        return networks * self.net.parameters(heads)
-
 
 @dataclass(frozen=True)
 class Predictive:
