@@ -22,7 +22,7 @@ from rndlib.running.cli import main
 from rndlib.running.notebooks import NotebookFailed
 
 
-def execute(notebook: Any, values: dict[str, Any], folder: Path, progress: bool) -> None:
+def execute(notebook: Any, values: dict[str, Any], folder: Path) -> None:
     """In place of `rndlib.running.execution.execute`, for the notebook of `small`."""
     os.environ[output.VARIABLE] = str(folder.resolve())
     node = json.loads(notebook.path.read_text(encoding="utf-8"))

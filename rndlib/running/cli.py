@@ -67,7 +67,7 @@ def _run(options: argparse.Namespace) -> int:
         signal.signal(signal.SIGALRM, _stop)
         signal.setitimer(signal.ITIMER_REAL, options.timeout)
     try:
-        result = runs.run(notebook, values, options.profile, options.results, options.once, sys.stderr.isatty())
+        result = runs.run(notebook, values, options.profile, options.results, options.once)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
     if result.verdicts:

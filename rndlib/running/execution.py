@@ -28,11 +28,11 @@ from rndlib.running.parameters import Value
 START = 60  # seconds until a kernel must have answered
 
 
-def execute(notebook: Notebook, values: dict[str, Value], folder: Path, progress: bool) -> None:
+def execute(notebook: Notebook, values: dict[str, Value], folder: Path) -> None:
     """Run every cell with these values of its parameters, and store the notebook with its outputs in `folder`.
 
     The notebook finds `folder` in the environment variable `RNDLIB_OUTPUT`. It runs where its file is, as in Jupyter.
-    With `progress`, a bar on stderr shows the number of cells done. Raises NotebookFailed if a cell raised an error, or
+    On a terminal, a bar on stderr shows the number of cells done. Raises NotebookFailed if a cell raised an error, or
     the kernel ended or did not start.
     """
     # papermill warns of parameters that its own pattern does not find. They are checked already.
@@ -48,7 +48,7 @@ def execute(notebook: Notebook, values: dict[str, Value], folder: Path, progress
                 kernel_name="python3",
                 language="python",
                 start_timeout=START,
-                progress_bar={"desc": notebook.name} if progress else False,  # pyright: ignore[reportArgumentType]
+                progress_bar={"desc": notebook.name, "disable": None},  # pyright: ignore[reportArgumentType]
                 resources={"metadata": {"path": str(notebook.path.parent)}},
                 **options,
             )

@@ -60,19 +60,12 @@ def key(notebook: Notebook, values: dict[str, Value], code: str) -> str:
     return hashlib.sha256(decides.encode()).hexdigest()
 
 
-def run(
-    notebook: Notebook,
-    values: dict[str, Value],
-    profile: str,
-    results: Path,
-    once: bool = False,
-    progress: bool = False,
-) -> Result:
+def run(notebook: Notebook, values: dict[str, Value], profile: str, results: Path, once: bool = False) -> Result:
     """Execute a notebook with the value of every parameter, and keep its result in `results/NAME/`, made if missing.
 
     `profile` is where the values come from, for the record. With `once`, a whole result of the same key is returned as
-    it is. With `progress`, a bar is shown on stderr. Raises NotebookFailed if it did not run to its end or left no
-    readable `claims.json`, or if it or the library was changed meanwhile; OSError if the result cannot be written.
+    it is. Raises NotebookFailed if it did not run to its end or left no readable `claims.json`, or if it or the library
+    was changed meanwhile; OSError if the result cannot be written.
     """
     # Here, because importing papermill takes seconds that `rndlib list` need not wait.
     from rndlib.running import execution
@@ -91,7 +84,7 @@ def run(
             folder = Path(temporary) / notebook.name
             folder.mkdir()
             started, clock = datetime.now(UTC), time.monotonic()
-            execution.execute(notebook, values, folder, progress)
+            execution.execute(notebook, values, folder)
             try:
                 ledger.read(folder / ledger.FILE)
             except (OSError, ValueError) as error:

@@ -43,7 +43,7 @@ def run(cells: Sequence[Cell], folder: Path, lock: int, jobs: int | None, thread
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[lock], start_new_session=True
         )
         try:
-            with tqdm(total=len(cells), unit="cell", disable=not sys.stderr.isatty()) as bar:
+            with tqdm(total=len(cells), unit="cell", disable=None) as bar:
                 while process.poll() is None:
                     with suppress(subprocess.TimeoutExpired):
                         process.wait(TICK)
