@@ -7,19 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
-from rndlib.figures.style import (
-    BLACK,
-    GREY,
-    PREDICTION,
-    Figure,
-    Look,
-    blank,
-    label_ends,
-    looks,
-    measured,
-    predicted,
-    style,
-)
+from rndlib.figures.style import BLACK, GREY, PREDICTION, Figure, blank, label_ends, looks, measured, predicted, style
 
 
 @dataclass(frozen=True)
@@ -40,7 +28,7 @@ class Ratios:
 def ratios(panels: Mapping[str, Ratios], xlabel: str, title: str, xscale: str = "log") -> Figure:
     """Ratios to the theorem's prediction, with their intervals, on a log axis, where both directions weigh the same."""
     fig, (axes,) = blank(title, 1, len(panels), sharey=True)
-    ends: list[tuple[str, float, Look]] = []
+    ends = []
     for ax, (name, panel) in zip(axes, panels.items(), strict=True):
         if panel.tolerated:
             ax.axhspan(*panel.tolerated, color=GREY, alpha=0.2, linewidth=0)

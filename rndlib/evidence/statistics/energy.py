@@ -51,7 +51,9 @@ def energy(
         raise ValueError("wrong is the covariance of the law itself: give another one to tell it from")
     groups: list[Group] = [(white[:, None], np.ones(1))]
     if partners is not None:
-        partners = checked(partners, white).each(lambda values: _whitened_places(values, mean, cov))
+        partners = checked(partners, white).each(
+            lambda values: whitened(values.reshape(-1, points), mean, cov).reshape(values.shape)
+        )
         share, heads = partners.share, partners.others.shape[1]
         groups = [
             (np.stack([white, partners.own], axis=1), np.array([1, -share])),
@@ -59,11 +61,6 @@ def energy(
         ]
     sizes = [len(places) for places, _ in groups]
     return root_finding(*squared_length_by_products(_products(groups), sizes), unit)
-
-
-def _whitened_places(values: np.ndarray, mean: ArrayLike, cov: ArrayLike) -> np.ndarray:
-    """As `whitened`, for any number of axes before that of the points."""
-    return whitened(values.reshape(-1, values.shape[-1]), mean, cov).reshape(values.shape)
 
 
 def _products(groups: list[Group]) -> Float[np.ndarray, "n n"]:
