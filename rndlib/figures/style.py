@@ -191,21 +191,14 @@ class Picture:
 def save(fig: _Figure, name: str, pdf: bool = False) -> Picture:
     """Write `name.png` into this run's folder (see `rndlib.output`), if there is one, and show it.
 
-    With `pdf`, write `name.pdf` as well, which takes three times as long as the picture.
+    With `pdf`, write `name.pdf` as well, which takes longer than the picture.
     """
-    # Compute the layout once: with an engine, each format would compute it again.
-    layout = fig.get_layout_engine()
-    if layout is not None:
-        with style():
-            layout.execute(fig)
-        fig.set_layout_engine(None)
     picture = Picture(name, _drawn(fig, "png"))
     folder = output.folder()
     if folder is not None:
         output.write(folder / f"{name}.png", picture.png)
         if pdf:
             output.write(folder / f"{name}.pdf", _drawn(fig, "pdf"))
-    fig.set_layout_engine(layout)
     return picture
 
 

@@ -17,13 +17,12 @@ HEADS = 1, 4, 16, 64, 256
 def linearised_heads() -> dict[str, list[float]]:
     """What the law of many heads, for linearised training, predicts for the departure "heads"."""
     per_unit = [heads / PAPER.width for heads in HEADS]
-    rnd, bayesian = laws.rnd_error, laws.bayesian_rnd_error
     return {
         f"linearised {name}": [
             float(np.mean(law(PAPER, DATA.X, DATA.X_test, heads_per_width=c).var / law(PAPER, DATA.X, DATA.X_test).var))
             for c in per_unit
         ]
-        for name, law in {"RND": rnd, "Bayesian RND": bayesian}.items()
+        for name, law in {"RND": laws.rnd_error, "Bayesian RND": laws.bayesian_rnd_error}.items()
     }
 
 

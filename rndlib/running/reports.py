@@ -14,13 +14,11 @@ from rndlib.running.runs import Result
 def declared() -> str:
     """The claims as declared, an aligned Markdown table."""
     head = ["id", "statement", "in the paper", "kind", "tolerance", "negative controls", "notebook"]
-    return aligned(
-        head,
-        (
-            [c.id, c.statement, c.source, c.kind, ledger.rounded(c.tolerance), c.controls, c.notebook[:2]]
-            for c in CLAIMS.values()
-        ),
+    body = (
+        [c.id, c.statement, c.source, c.kind, ledger.rounded(c.tolerance), c.controls, c.notebook[:2]]
+        for c in CLAIMS.values()
     )
+    return aligned(head, body)
 
 
 def unsettled(results: Iterable[Result]) -> list[str]:

@@ -36,7 +36,6 @@ from rndlib.evidence.statistics.mean_square import covariance_pairs as covarianc
 from rndlib.evidence.statistics.mean_square import distance_between as distance_between
 from rndlib.evidence.statistics.mean_square import distance_to_law as distance_to_law
 from rndlib.evidence.statistics.mean_square import field_covariance as field_covariance
-from rndlib.evidence.statistics.ratio import LogRatio as LogRatio
 from rndlib.evidence.statistics.ratio import over_points as over_points
 from rndlib.evidence.statistics.ratio import over_times as over_times
 from rndlib.evidence.statistics.ratio import to_law as to_law
