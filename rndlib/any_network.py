@@ -133,13 +133,7 @@ class AnyNetwork(ABC):
         return self.hidden_parameters + heads * sum(prod(shape) for shape in self.shapes[-1])
 
     def draw(self, outputs: int, seed: int) -> list[tuple[np.ndarray, ...]]:
-        """The parameters omega of a new network.
-
-        Raises
-        ------
-        ValueError
-            As `tensors`, or the head starts the same in every draw.
-        """
+        """The parameters omega of a new network. Raises as `tensors`, and if the head starts the same in every draw."""
         weights, layout = self.initial(outputs, seed), self._layout(outputs)
         scaled = {name: weights[name] / scale for name, scale, _ in (*layout[0], *layout[1])}
         head = tuple(np.moveaxis(scaled[name], axis, 0) for name, _, axis in layout[1])
@@ -181,20 +175,29 @@ class AnyNetwork(ABC):
     def outputs_axes(self) -> dict[str, int | None]:
         """The axis of the outputs in every tensor, by name: a number in the head, None below it.
 
-        Raises
-        ------
-        ValueError
-            The tensors do not depend on the number of outputs as those of a last layer do.
+        Raises a ValueError if the tensors do not depend on the number of outputs as those of a last layer do.
         """
-        return _outputs_axes(self.initial(1, 0), self.initial(2, 0))
+        one, two = self.initial(1, 0), self._two_heads
+        if set(one) != set(two):
+            raise ValueError("the names of the network's tensors depend on the number of outputs: keep them the same")
+        axes: dict[str, int | None] = {}
+        for name, array in one.items():
+            of_one, of_two = array.shape, two[name].shape
+            grown = [axis for axis, (a, b) in enumerate(zip(of_one, of_two, strict=False)) if a != b]
+            if len(of_one) != len(of_two) or len(grown) > 1 or any((of_one[i], of_two[i]) != (1, 2) for i in grown):
+                raise ValueError(
+                    f"tensor {name} has the shape {of_one} for one output and {of_two} for two: let no tensor but "
+                    "those of the last layer depend on outputs, and give them one slice per output"
+                )
+            axes[name] = grown[0] if grown else None
+        if all(axis is None for axis in axes.values()):
+            raise ValueError("the network ignores outputs: give its last layer that many units")
+        return axes
 
     def tensors(self, outputs: int) -> dict[str, Tensor]:
         """Every tensor of weights of a network with this many outputs, by name.
 
-        Raises
-        ------
-        ValueError
-            As `outputs_axes`, or `scales` names other tensors.
+        Raises as `outputs_axes`, and if `scales` names other tensors.
         """
         if outputs in self._tensors:
             return self._tensors[outputs]
@@ -212,13 +215,8 @@ class AnyNetwork(ABC):
     def examine(self, X: Points) -> None:
         """Try the network on some rows of X, and refuse what the theorems do not hold for, or what rndlib cannot train.
 
-        Points of a shape that it was tried on before are only tried for outputs that are not finite.
-
-        Raises
-        ------
-        ValueError
-            The outputs have the wrong shape, change from call to call, depend on the other rows of a batch, are not
-            finite, or are not affine in the head; or two outputs share weights of the head.
+        Points of a shape that it was tried on before are only tried for outputs that are not finite. Raises a
+        ValueError that says what is wrong.
         """
         x, heads, weights = X[:_PROBES], 2, self._two_heads
         f = self.functions(weights, x)
@@ -279,22 +277,3 @@ Network = MLP | AnyNetwork
 def spawned(seed: int, *key: int) -> int:
     """The seed of one draw among many, independent of the others, in the form that JAX and PyTorch take."""
     return int(np.random.SeedSequence(seed, spawn_key=key).generate_state(1)[0])
-
-
-def _outputs_axes(one: Weights, two: Weights) -> dict[str, int | None]:
-    """The axis of the outputs in every tensor, from the weights of networks with one and with two outputs."""
-    if set(one) != set(two):
-        raise ValueError("the names of the network's tensors depend on the number of outputs: keep them the same")
-    axes: dict[str, int | None] = {}
-    for name, array in one.items():
-        of_one, of_two = array.shape, two[name].shape
-        grown = [axis for axis, (a, b) in enumerate(zip(of_one, of_two, strict=False)) if a != b]
-        if len(of_one) != len(of_two) or len(grown) > 1 or any((of_one[i], of_two[i]) != (1, 2) for i in grown):
-            raise ValueError(
-                f"tensor {name} has the shape {of_one} for one output and {of_two} for two: let no tensor but those of "
-                "the last layer depend on outputs, and give them one slice per output"
-            )
-        axes[name] = grown[0] if grown else None
-    if all(axis is None for axis in axes.values()):
-        raise ValueError("the network ignores outputs: give its last layer that many units")
-    return axes

@@ -56,6 +56,11 @@ def split(count: int, size: int) -> list[list[int]]:
     return [[min(i, count - 1) for i in range(start, start + length)] for start in range(0, count, length)]
 
 
+def slices(count: int, size: int, start: int = 0) -> list[slice]:
+    """Consecutive slices of `start .. count` of length `size`; the last may be shorter."""
+    return [slice(first, min(first + size, count)) for first in range(start, count, size)]
+
+
 def blockwise(function: Callable[[list[int]], np.ndarray], count: int, size: int) -> np.ndarray:
     """The results of `function` for the blocks of `range(count)`, in `parallel`, joined on the leading axis."""
     return np.concatenate(parallel(function, split(count, size)))[:count]

@@ -27,17 +27,14 @@ class Function(AnyNetwork):
 
     Parameters
     ----------
-    init : `init(key, outputs)` returns new parameters, a pytree; leaves that are not real arrays stay as they are.
-    apply : `apply(params, x)` maps x (N, *shape) to (N, outputs).
-    scales : standard deviations of the initial weights, by path in the pytree or one for all; None measures them.
+    init: `init(key, outputs)` returns new parameters, a pytree; leaves that are not real arrays stay as they are.
+    apply: `apply(params, x)` maps x (N, *shape) to (N, outputs).
+    scales: standard deviations of the initial weights, by path in the pytree or one for all; None measures them.
 
     Raises
     ------
-    ValueError
-        The functions are not of that form, or are not what the theorems are about: the message says why.
+    ValueError: The functions are not of that form, or are not what the theorems are about: the message says why.
 
-    Examples
-    --------
     >>> import jax
     >>> import numpy as np
     >>> from rndlib import RND

@@ -71,11 +71,11 @@ def constant(owner, name: str, value) -> Callable[[pytest.MonkeyPatch], None]:
 # ------------------------------------------------------------------------------------------------------------- kernels
 
 
-def kdot_of_the_layer_above(right, net, kappa, q1, q2, cheap=()):
+def kdot_of_the_layer_above(right, net, kappa, q1, q2, cheap):
     theta, body = kappa, np.zeros_like(kappa)
     for layer in range(net.depth - 1):
-        kappa, _ = kernels._next_layer(net, q1[layer], q2[layer], kappa, cheap[layer] if cheap else None)
-        _, kdot = kernels._next_layer(net, q1[layer + 1], q2[layer + 1], kappa)
+        kappa, _ = kernels._next_layer(net, q1[layer], q2[layer], kappa, cheap[layer])
+        _, kdot = kernels._next_layer(net, q1[layer + 1], q2[layer + 1], kappa, None)
         body = theta * kdot
         theta = body + kappa
     return kappa, theta, body

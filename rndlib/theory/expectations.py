@@ -19,6 +19,7 @@ from jaxtyping import Float
 
 from rndlib.activations import ACTIVATIONS, Activation
 from rndlib.theory import quadrature
+from rndlib.theory.interpolation import Tile
 from rndlib.theory.mixtures import Mixture, closed_form
 
 # float64 gives the determinant q q' - c^2 with an error of a few times eps q q'. It counts as zero up to this multiple,
@@ -30,7 +31,6 @@ AT_ONCE = 65536
 """Entries to compute together, times terms of the mixture: an array of this size fits a core's L2 cache. With smaller
 arrays, threads spend most time waiting for Python's lock."""
 
-Tile = Float[np.ndarray, "rows cols"]
 Side = Float[np.ndarray, "#rows #cols"]
 
 
@@ -43,7 +43,7 @@ def expectations(activation: str | Activation, q1: Side, q2: Side, c: Tile) -> t
     mixture = closed_form(activation)
     if mixture is None:
         phi = ACTIVATIONS[activation] if isinstance(activation, str) else activation
-        return quadrature.expectations(phi, q1, q2, c)
+        return quadrature.between(phi, q1.ravel(), q2.ravel()).strip(slice(None))(slice(None), c)
     scale = q1 * q2
     det = scale - c**2
     det[det <= _COLLINEAR * scale] = 0

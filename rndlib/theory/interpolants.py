@@ -22,7 +22,7 @@ from jaxtyping import Float
 
 from rndlib.cores import parallel
 from rndlib.theory.expectations import AT_ONCE, continued
-from rndlib.theory.interpolation import Interval, Series, to_chebyshev
+from rndlib.theory.interpolation import Interval, Series, Tile, Vector, to_chebyshev
 from rndlib.theory.mixtures import Mixture
 
 MOST_NODES = 64
@@ -32,9 +32,6 @@ as the closed form."""
 # Variances below this multiple of the smallest noise are lost in it: E[phi phi] is then far below sqrt(s s').
 _LOST = 1e-2
 _NEGLIGIBLE = 1e-16  # Size, relative to the largest, of combinations of nodes that are left out.
-
-Tile = Float[np.ndarray, "rows cols"]
-Vector = Float[np.ndarray, " n"]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ nearly repeated and opposite points among the rest (tests/test_kernels.py), the 
                           slope jumps at 0. An activation that cannot be integrated to this accuracy is refused
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -33,12 +33,12 @@ from numpy.typing import ArrayLike
 
 from rndlib import checks
 from rndlib.any_network import AnyNetwork
-from rndlib.cores import parallel
+from rndlib.cores import parallel, slices
 from rndlib.network import MLP
 from rndlib.theory.empirical import parts
-from rndlib.theory.expectations import AT_ONCE, expectations
+from rndlib.theory.expectations import AT_ONCE, Side, expectations
 from rndlib.theory.interpolants import interpolant
-from rndlib.theory.interpolation import Series
+from rndlib.theory.interpolation import Series, Tile, Vector
 from rndlib.theory.mixtures import closed_form
 from rndlib.theory.quadrature import between, with_themselves
 
@@ -50,10 +50,7 @@ _SHORT = 64
 Points = Float[np.ndarray, "n d"]
 Matrix = Float[np.ndarray, "n1 n2"]
 Layers = Float[np.ndarray, "depth n"]  # kappa^l(x, x), one row per layer
-Tile = Float[np.ndarray, "rows cols"]
-Side = Float[np.ndarray, "#rows #cols"]
 Sides = Float[np.ndarray, "depth #rows #cols"]
-Vector = Float[np.ndarray, " n"]
 Cheap = Callable[[Tile], tuple[Tile, Tile]]
 
 
@@ -133,22 +130,19 @@ def empirical(
 
     Parameters
     ----------
-    net : a `rndlib.torch.Module` or a `rndlib.jax.Function`.
-    X, X_test : points (N, *shape) and (T, *shape).
-    draws : networks to average over, >= 1.
-    seed : of their initial weights, >= 0.
-    memory : bytes for derivatives, and as many for their products, which are taken for as many points at once as it
+    net: a `rndlib.torch.Module` or a `rndlib.jax.Function`.
+    X, X_test: points (N, *shape) and (T, *shape).
+    draws: networks to average over, >= 1.
+    seed: of their initial weights, >= 0.
+    memory: bytes for derivatives, and as many for their products, which are taken for as many points at once as it
         holds; the N x P Jacobian of P weights is never stored. Of a `Function`, the derivatives with respect to
         matrices and filters are kept in factors (`rndlib.factors`).
 
     Raises
     ------
-    ValueError
-        An argument is malformed; the network is not one that the theorems hold for; or `memory` does not hold the
-        derivatives of two points.
+    ValueError: The network is not one that the theorems hold for, or `memory` does not hold the derivatives of two
+        points.
 
-    Examples
-    --------
     >>> import jax, numpy as np
     >>> from rndlib import kernels
     >>> from rndlib.jax import Function
@@ -188,7 +182,7 @@ def variances(net: MLP, name: str, X: Points) -> Layers:
                     f"{layer + 1}, too near the end of float64's range: rescale {name}, sigma_w or sigma_b"
                 )
             if layer + 1 < net.depth:
-                for part in _pieces(len(X), _tile(net)):
+                for part in slices(len(X), _tile(net)):
                     here = q[layer : layer + 1, part]
                     q[layer + 1, part] = _next_layer(net, here, here, here, _with_themselves(net))[0][0]
     return q
@@ -214,7 +208,7 @@ def _matrices(
 
     def fill(rows: slice) -> None:
         strips = [layer and layer.strip(rows) for layer in layers]
-        for cols in _pieces(shape[1], width, start=rows.start if symmetric else 0):
+        for cols in slices(shape[1], width, start=rows.start if symmetric else 0):
             cheap = [strip and partial(strip, cols) for strip in strips]
             first = _first_layer(net, X1[rows] @ X2[cols].T)
             values = _recursion(net, first, q1[:, rows, None], q2[:, None, cols], cheap)
@@ -226,14 +220,14 @@ def _matrices(
                 if symmetric:
                     part.T[rows, cols] = value
 
-    parallel(fill, _pieces(shape[0], entries // width))
+    parallel(fill, slices(shape[0], entries // width))
     return parts
 
 
 def _diagonal(net: MLP, q: Layers) -> tuple[Vector, Vector, Vector]:
     nngp, ntk, body = np.empty((3, q.shape[1]))
     cheap = [_with_themselves(net)] * (net.depth - 1)
-    for part in _pieces(q.shape[1], _tile(net)):
+    for part in slices(q.shape[1], _tile(net)):
         here = q[:, None, part]
         nngp[part], ntk[part], body[part] = (row[0] for row in _recursion(net, here[0], here, here, cheap))
     return nngp, ntk, body
@@ -255,30 +249,23 @@ def _tile(net: MLP) -> int:
     return AT_ONCE // (mixture.terms()[0].size if mixture else 64)
 
 
-def _pieces(count: int, size: int, start: int = 0) -> Iterator[slice]:
-    """Consecutive slices of `start .. count` of length `size`; the last may be shorter."""
-    return (slice(first, min(first + size, count)) for first in range(start, count, size))
-
-
 def _first_layer(net: MLP, products: Float[np.ndarray, "*points"]) -> Float[np.ndarray, "*points"]:
     products *= net.sigma_w * net.sigma_w / net.in_dim
     products += net.sigma_b * net.sigma_b
     return products
 
 
-def _next_layer(net: MLP, q1: Side, q2: Side, kappa: Tile, cheap: Cheap | None = None) -> tuple[Tile, Tile]:
+def _next_layer(net: MLP, q1: Side, q2: Side, kappa: Tile, cheap: Cheap | None) -> tuple[Tile, Tile]:
     """kappa^l and kdot^l from kappa^{l-1}, of variances `q1` and `q2`; `cheap` is a faster way to the expectations."""
     value, slope = cheap(kappa) if cheap else expectations(net.activation, q1, q2, kappa)
     return net.sigma_w**2 * value + net.sigma_b**2, net.sigma_w**2 * slope
 
 
-def _recursion(
-    net: MLP, kappa: Tile, q1: Sides, q2: Sides, cheap: Sequence[Cheap | None] = ()
-) -> tuple[Tile, Tile, Tile]:
+def _recursion(net: MLP, kappa: Tile, q1: Sides, q2: Sides, cheap: Sequence[Cheap | None]) -> tuple[Tile, Tile, Tile]:
     """kappa^L, Theta^L and its part below the last layer, from kappa^1 and both sides' variances."""
     theta, body = kappa, np.zeros_like(kappa)
     for layer in range(net.depth - 1):
-        kappa, kdot = _next_layer(net, q1[layer], q2[layer], kappa, cheap[layer] if cheap else None)
+        kappa, kdot = _next_layer(net, q1[layer], q2[layer], kappa, cheap[layer])
         body = theta * kdot
         theta = body + kappa
     return kappa, theta, body

@@ -20,13 +20,14 @@ its derivative by kappa in the direction D. For standard RND, D is 2 kappa. With
 s^2 I more on the training points.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import inf, sqrt
 
 import numpy as np
 from jaxtyping import Float
 from scipy.stats import qmc
 
+from rndlib.cores import slices
 from rndlib.network import MLP
 from rndlib.theory import kernels
 from rndlib.theory.dynamics import gain
@@ -121,9 +122,8 @@ class _Units:
         )
         return sum(parts, start=np.zeros(())) / _UNITS
 
-    def _blocks(self, points: int) -> Iterator[slice]:
-        size = max(1, _NUMBERS // (self.n * points))
-        return (slice(start, start + size) for start in range(0, _UNITS, size))
+    def _blocks(self, points: int) -> list[slice]:
+        return slices(_UNITS, max(1, _NUMBERS // (self.n * points)))
 
     def _between(self, block: slice, other: np.ndarray) -> np.ndarray:
         products = self.products[: self.n, : self.n] if other is self.train else self.products[: self.n, self.n :]

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from numpy.polynomial import chebyshev, legendre
 
 from rndlib.activations import Activation
-from rndlib.theory.interpolation import Series, chebyshev_points, to_chebyshev
+from rndlib.theory.interpolation import Series, Tile, Vector, chebyshev_points, to_chebyshev
 
 ACCURACY = 1e-10
 """The error of the quadrature and of either interpolation, relative to the largest expectation."""
@@ -29,16 +29,7 @@ _DEVIATIONS = (8, 12, 16, 24, 32, 48, 64)  # Nodes of s.
 _ANGLES = (16, 24, 32, 48, 64, 96, 128)  # Nodes of theta.
 _SAMPLED = (0.0, 0.01, 0.6, 1.7, 3.0)  # Angles at which the first two are tried.
 
-Tile = Float[np.ndarray, "rows cols"]
-Vector = Float[np.ndarray, " n"]
 Both = Float[np.ndarray, "2 n1 n2"]
-
-
-def expectations(
-    activation: Activation, q1: Float[np.ndarray, "#rows #cols"], q2: Float[np.ndarray, "#rows #cols"], c: Tile
-) -> tuple[Tile, Tile]:
-    """Both expectations for variances `q1`, one per row, `q2`, one per column, and covariances `c`."""
-    return between(activation, q1.ravel(), q2.ravel()).strip(slice(None))(slice(None), c)
 
 
 def with_themselves(activation: Activation, q: Tile) -> tuple[Tile, Tile]:

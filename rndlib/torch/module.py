@@ -30,17 +30,14 @@ class Module(AnyNetwork):
 
     Parameters
     ----------
-    build : `build(outputs)` returns a new `nn.Module`, its weights freshly drawn, which maps (N, *shape) to
+    build: `build(outputs)` returns a new `nn.Module`, its weights freshly drawn, which maps (N, *shape) to
         (N, outputs).
-    scales : standard deviations of the initial weights, by name or one for all; None measures them.
+    scales: standard deviations of the initial weights, by name or one for all; None measures them.
 
     Raises
     ------
-    ValueError
-        `build` does not return such a module, or it is not what the theorems are about: the message says why.
+    ValueError: `build` does not return such a module, or it is not what the theorems are about: the message says why.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from torch import nn
     >>> from rndlib import RND

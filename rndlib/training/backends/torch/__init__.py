@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rndlib.any_network import Network
+from rndlib.cores import slices
 from rndlib.network import MLP
 from rndlib.training.backends.torch.linearise import apply, linearised
 from rndlib.training.backends.torch.stochastic import TorchMinibatches
@@ -213,8 +214,7 @@ def _pushed(net: Network, x: Tensor, params: Any, changes: Any) -> Tensor:
 
 def _in_groups(function: Callable[..., Any], bodies: int, size: int, *trees: Any) -> Any:
     """`function` of trees of `size` bodies at a time, as a tree of NumPy arrays of all of them."""
-    groups = [slice(first, first + size) for first in range(0, bodies, size)]
-    parts = [function(*mapped(lambda a, some=some: a[some], trees)) for some in groups]
+    parts = [function(*mapped(lambda a, some=some: a[some], trees)) for some in slices(bodies, size)]
     return mapped(lambda *parts: _array(torch.cat(parts)), *parts)
 
 

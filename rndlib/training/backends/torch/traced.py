@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import grad, jacrev, vmap
 
+from rndlib.cores import slices
 from rndlib.training.trees import mapped
 
 FORMED = 2**26
@@ -75,8 +76,7 @@ class TracedBody:
         each = vmap(grad(lambda params, x: self.function(params, x[None])[0, 0]), (None, 0))
         params = mapped(Tensor.detach, self.params)
         rows = max(1, FORMED // sum(a.numel() for a in self.leaves))
-        for first in range(0, len(self.X), rows):
-            some = slice(first, first + rows)
+        for some in slices(len(self.X), rows):
             yield some, torch.cat([a.flatten(1) for layer in each(params, self.X[some]) for a in layer], 1)
 
     def kernel_product(self, v: Float[Tensor, "vectors n heads"]) -> Float[Tensor, "vectors n heads"]:
