@@ -273,7 +273,7 @@ def test_a_step_has_no_more_operations_than_the_compiler_counts(monkeypatch):
     monkeypatch.setattr(at, "_FEW", 0)  # of a loop the compiler counts one round
     net, n = MLP(3, width=256), 10
     X = jax.numpy.ones((n, 3))
-    params = at.transposed([(w[0], b[0]) for w, b in draw(net, 1, 0, Role.MEMBER, [0])], "float32")
+    params = at.to_jax(net, [(w[0], b[0]) for w, b in draw(net, 1, 0, Role.MEMBER, [0])], "float32")
 
     def products(params, moved, X):
         f, here = at.linearised(net, params, X)

@@ -10,7 +10,6 @@ import pytest
 import rndlib
 
 MODULES = [
-    "training.backends",
     "training.flow.conditioning",
     "datasets",
     "estimators",
@@ -26,8 +25,8 @@ MODULES = [
 ]
 """The library. What runs, judges and draws the notebooks has its help at the command line."""
 
-SEAM = {"Backend", "Solver", "train", "run"}
-"""What solvers and backends do for each other: a user meets it in the examples of the estimators."""
+SEAM = {"Solver", "advice", "train", "run"}
+"""What solvers do for each other: a user meets it in the examples of the estimators."""
 
 PARSER = doctest.DocTestParser()
 

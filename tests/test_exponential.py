@@ -14,7 +14,7 @@ from scipy.linalg import expm
 from rndlib import MLP, kernels
 from rndlib.training import backends
 from rndlib.training.backends.jax import LIBRARY
-from rndlib.training.backends.jax.linearise import linearised, transposed
+from rndlib.training.backends.jax.linearise import linearised, to_jax
 from rndlib.training.backends.jax.precision import in_float64
 from rndlib.training.flow import exponential, resolvents
 from rndlib.training.flow.exponential import (
@@ -80,7 +80,7 @@ def setting(heads, noise=0.0, **fields):
     """A network linearised at its start, its kernel matrix, and the arguments of `flow_integral` that they give."""
     net = MLP(3, **{"width": 64, "sigma_b": 0.5} | fields)
     params = body(draw(net, heads, 0, Role.PREDICTOR, range(1)), 0)
-    f, at = linearised(net, jax.tree.map(jnp.asarray, transposed(params)), jnp.asarray(X))
+    f, at = linearised(net, jax.tree.map(jnp.asarray, to_jax(net, params)), jnp.asarray(X))
     J = jacobian(net, params, X)
     spectrum = Spectrum(*map(jnp.asarray, np.linalg.eigh(kernels.kernel(net, X).ntk + noise * np.eye(len(X)))))
     return at, J @ J.T + noise * np.eye(f.size), f, jnp.asarray(noise), spectrum

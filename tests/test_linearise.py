@@ -25,8 +25,8 @@ V = RNG.normal(size=(N, HEADS))
 close = partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-12)
 
 
-def arrays(params) -> lin.Params:
-    return jax.tree.map(jnp.asarray, lin.transposed(params))
+def arrays(net, params) -> lin.Params:
+    return jax.tree.map(jnp.asarray, lin.to_jax(net, params))
 
 
 class Case(NamedTuple):
@@ -51,7 +51,7 @@ def case(request) -> Case:
     @in_float64
     def build():
         params = body(draw(net, HEADS, depth, Role.MEMBER, range(1)), 0)
-        return Case(net, arrays(params), np.asarray(forward(net, params, X)), jacobian(net, params, X))
+        return Case(net, arrays(net, params), np.asarray(forward(net, params, X)), jacobian(net, params, X))
 
     return build()
 
@@ -74,7 +74,7 @@ def test_pull_back(case):
     _, at = lin.linearised(case.net, case.params, jnp.asarray(X))
     back = at.pull_back(jnp.asarray(V))
     assert jax.tree.map(jnp.shape, back) == jax.tree.map(jnp.shape, case.params)
-    close(flat(lin.in_numpy(back)), case.J.T @ V.ravel())
+    close(flat(lin.to_numpy(case.net, back)), case.J.T @ V.ravel())
 
 
 @pytest.mark.parametrize("heads", [1, HEADS])
@@ -82,7 +82,7 @@ def test_pull_back(case):
 @in_float64
 def test_pull_back_of_several(heads, depth):
     net = MLP(3, width=16, depth=depth)
-    _, at = lin.linearised(net, arrays(body(draw(net, heads, 0, Role.MEMBER, range(1)), 0)), jnp.asarray(X))
+    _, at = lin.linearised(net, arrays(net, body(draw(net, heads, 0, Role.MEMBER, range(1)), 0)), jnp.asarray(X))
     v = jnp.asarray(np.random.default_rng(8).normal(size=(2, len(X), heads)))
     each = at.pull_back_each(v)
     for k in (0, 1):
@@ -95,15 +95,15 @@ def test_pull_back_of_several(heads, depth):
 def test_push_forward(case):
     _, at = lin.linearised(case.net, case.params, jnp.asarray(X))
     step = body(draw(case.net, HEADS, 5, Role.MEMBER, range(1)), 0)
-    forth = at.push_forward(arrays(step))
+    forth = at.push_forward(arrays(case.net, step))
     close(forth.ravel(), case.J @ flat(step))
     of_body = [*step[:-1], tuple(map(np.zeros_like, step[-1]))]
-    close(at.push_forward(arrays(step)[:-1]).ravel(), case.J @ flat(of_body))
+    close(at.push_forward(arrays(case.net, step)[:-1]).ravel(), case.J @ flat(of_body))
 
 
 def test_body_tangent(case):
     directions = draw_directions(case.net, 6, range(1), None)
-    last = jax.tree.map(np.zeros_like, lin.in_numpy(case.params)[-1])
+    last = jax.tree.map(np.zeros_like, lin.to_numpy(case.net, case.params)[-1])
     psi = flat([*body(directions, 0), last])
     params = draw(case.net, HEADS, case.net.depth, Role.MEMBER, range(1))
     tangent = JaxBackend().tangents(case.net, params, directions, X, "float64")

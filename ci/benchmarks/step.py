@@ -147,7 +147,7 @@ def by_library(net: MLP, data: datasets.Regression, size: int, steps: int) -> Ca
     @in_float64
     def one(block: int) -> Any:
         params = draw(net, 1, 0, Role.MEMBER, range(block * size, (block + 1) * size))
-        state = linearise.transposed(params), np.zeros(targets.shape)
+        state = linearise.to_jax(net, params), np.zeros(targets.shape)
         X, y, noise = (np.asarray(a, DTYPE) for a in (data.X, targets, 0.0))
         residual = np.swapaxes(load("jax").functions(net, params, data.X, "float64"), 1, 2) - targets
         there = _integrate(net, state, X, y, noise, residual, spectrum, times, np.full(size, steps))

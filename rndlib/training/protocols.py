@@ -1,6 +1,6 @@
 """What training needs of a network and of an array library: the seam for other networks and other libraries."""
 
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -21,44 +21,35 @@ Transferred = Float[np.ndarray, "bodies columns t"]
 Times = Float[np.ndarray, "evaluations 2"]
 Marks = Bool[np.ndarray, " bodies"]
 
-Array = TypeVar("Array")
-Change = TypeVar("Change")
-
 
 @runtime_checkable
-class TangentKernel(Protocol[Array]):
-    """The empirical tangent kernel Theta = J J' of a network at its parameters, over N points and K heads.
+class Linearised(Protocol):
+    """A network linearised at its parameters: besides its values on N points, all that training needs of a network.
 
-    J is the Jacobian of the N K outputs with respect to the parameters. If a backend works on several bodies at once,
-    arrays have a leading axis of bodies, and a method `bodies` lists the kernels of single ones.
+    J is the Jacobian of the N K outputs with respect to the parameters, and Theta = J J' the empirical tangent kernel
+    over N points and K heads. If a backend works on several bodies at once, arrays have a leading axis of bodies, and a
+    method `bodies` lists the kernels of single ones. `MLP` has these products written out layer by layer, which is
+    fast; `jax.linearize` gives them for any function.
     """
 
-    def kernel_product(self, v: Array) -> Array:
-        """Theta v, for v (N, K)."""
-        ...
-
-    def kernel_matrix(self) -> Array:
-        """Theta over (point, head) pairs, all heads of a point together: (N K, N K)."""
-        ...
-
-    def in_float32(self) -> "TangentKernel[Array]":
-        """The same kernel for products in float32, which is enough for solves of many heads."""
-        ...
-
-
-@runtime_checkable
-class Linearised(TangentKernel[Array], Protocol[Array, Change]):
-    """A network linearised at its parameters: besides its values, all that training needs of a network.
-
-    `MLP` has these products written out layer by layer, which is fast; `jax.linearize` gives them for any function.
-    """
-
-    def push_forward(self, change: Change) -> Array:
+    def push_forward(self, change: Any) -> Any:
         """J times a change of the parameters: (N, K). Last layers that it leaves out do not change."""
         ...
 
-    def pull_back(self, v: Array) -> Change:
+    def pull_back(self, v: Any) -> Any:
         """J' v, in the shape of the parameters, for v (N, K)."""
+        ...
+
+    def kernel_product(self, v: Any) -> Any:
+        """Theta v, for v (N, K)."""
+        ...
+
+    def kernel_matrix(self) -> Any:
+        """Theta over (point, head) pairs, all heads of a point together: (N K, N K)."""
+        ...
+
+    def in_float32(self) -> "Linearised":
+        """The same for products in float32, which is enough for solves of many heads."""
         ...
 
 

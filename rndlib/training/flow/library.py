@@ -13,5 +13,5 @@ class Library(NamedTuple):
     cond: Callable[[Any, Callable[[Any], Any], Callable[[Any], Any], Any], Any]  # predicate, yes, no, value
     while_loop: Callable[[Callable[[Any], Any], Callable[[Any], Any], Any], Any]  # condition, body, state
     inverse_factor: Callable[[Any], Any]  # L^-1 of a matrix L L', or NaN if it is not positive definite
-    kernel_products: Callable[[Any, Any], Any]  # of a `TangentKernel` with (vectors, N, K)
+    kernel_products: Callable[[Any, Any], Any]  # Theta v of `Linearised` for v (vectors, N, K)
     pull_backs: Callable[[Any, Any], list[Any]]  # J' v for each of several v

@@ -38,29 +38,21 @@ _NARROW = 8
 _FEW, _MANY = 32, 64
 
 
-def transposed(params: Sequence[Any], dtype: str = "float64") -> list[tuple[np.ndarray, np.ndarray]]:
-    """Parameters or directions of an `MLP`, with or without bodies, in the form that the functions below take.
-
-    The arrays are views: a compiled program copies them anyway, and transposes three times as fast as NumPy.
-    """
-    return [(np.swapaxes(np.asarray(w, dtype), -1, -2), np.asarray(b, dtype)) for w, b in params]
-
-
-def in_numpy(params: Sequence[Any]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The inverse of `transposed`."""
-    return [(np.swapaxes(np.asarray(w), -1, -2), np.asarray(b)) for w, b in params]
-
-
 def to_jax(net: Network, params: Sequence[Any], dtype: str = "float64") -> list[tuple[np.ndarray, ...]]:
-    """Parameters or directions of any network in the form that `linearised` takes."""
+    """Parameters or directions of any network, with or without bodies, in the form that `linearised` takes.
+
+    Those of an `MLP` are transposed views: a compiled program copies them anyway, and three times as fast as NumPy.
+    """
     if isinstance(net, MLP):
-        return [*transposed(params, dtype)]
+        return [(np.swapaxes(np.asarray(w, dtype), -1, -2), np.asarray(b, dtype)) for w, b in params]
     return mapped(lambda a: np.asarray(a, dtype), params)
 
 
 def to_numpy(net: Network, params: Sequence[Any]) -> list[tuple[np.ndarray, ...]]:
     """The inverse of `to_jax`."""
-    return [*in_numpy(params)] if isinstance(net, MLP) else mapped(np.asarray, params)
+    if isinstance(net, MLP):
+        return [(np.swapaxes(np.asarray(w), -1, -2), np.asarray(b)) for w, b in params]
+    return mapped(np.asarray, params)
 
 
 def scaled(net: MLP, params: Params) -> Params:

@@ -130,30 +130,31 @@ class Traced:
         return Traced([one.in_float32() for one in self.each])
 
     def push_forward(self, change: Any) -> Float[Tensor, "bodies n heads"]:
-        parts = (mapped(lambda a, i=i: a[i], change) for i in range(len(self.each)))
-        return torch.stack([one.push_forward(part) for one, part in zip(self.each, parts, strict=True)])
+        return self._stacked(TracedBody.push_forward, change)
 
     def pull_back(self, v: Float[Tensor, "bodies n heads"]) -> Any:
-        parts = [one.pull_back(own) for one, own in zip(self.each, v, strict=True)]
-        return mapped(lambda *same: torch.stack(same), *parts)
+        return self._stacked(TracedBody.pull_back, v)
 
     def push_forward_each(self, changes: Any) -> Float[Tensor, "bodies vectors n 1"]:
         """J times several changes of the parameters, (bodies, vectors, ...), of networks of one output."""
-        parts = (mapped(lambda a, i=i: a[i], changes) for i in range(len(self.each)))
-        return torch.stack([one.push_forward_each(part) for one, part in zip(self.each, parts, strict=True)])[..., None]
+        return self._stacked(TracedBody.push_forward_each, changes)[..., None]
 
     def pull_back_each(self, v: Float[Tensor, "bodies vectors n 1"]) -> Any:
         """J' v of several vectors v, in the shape of the parameters, (bodies, vectors, ...)."""
-        parts = [one.pull_back_each(own) for one, own in zip(self.each, v[..., 0], strict=True)]
-        return mapped(lambda *same: torch.stack(same), *parts)
+        return self._stacked(TracedBody.pull_back_each, v[..., 0])
 
     def kernel_product(self, v: Float[Tensor, "bodies vectors n heads"]) -> Float[Tensor, "bodies vectors n heads"]:
         """Theta v of several vectors v."""
-        return torch.stack([one.kernel_product(own) for one, own in zip(self.each, v, strict=True)])
+        return self._stacked(TracedBody.kernel_product, v)
 
     def kernel_matrix(self) -> Float[Tensor, "bodies n_heads n_heads"]:
-        return torch.stack([one.kernel_matrix() for one in self.each])
+        return self._stacked(TracedBody.kernel_matrix)
 
     def last_layer_gram(self) -> Float[Tensor, "bodies n n"]:
         """The last layer's part of Theta for one head."""
-        return torch.stack([one.last_layer_gram() for one in self.each])
+        return self._stacked(TracedBody.last_layer_gram)
+
+    def _stacked(self, product: Callable[..., Any], *given: Any) -> Any:
+        """A product of every body, with its own part of what is given, as one tree of tensors."""
+        parts = [product(one, *mapped(lambda a, i=i: a[i], given)) for i, one in enumerate(self.each)]
+        return mapped(lambda *same: torch.stack(same), *parts)
