@@ -16,7 +16,6 @@ from benchmarks.momentum import Momentum, choices, fewest
 from benchmarks.own_training import kernel
 from benchmarks.timing import Timing, ratio, side_by_side
 from rndlib import BayesianRND
-from rndlib.estimators import linearised
 from rndlib.running.costs import Row
 
 REPEATS, NOISE_STD, EPOCHS = 2, 0.1, 100
@@ -53,7 +52,7 @@ def rows(n: int, n_test: int, channels: int, samples: int, noise_std: float) -> 
 def _common_kernel(model: BayesianRND, points: np.ndarray) -> np.ndarray:
     """The kernel of every head of its only body. `tangent_kernels` would give that of all pairs of heads."""
     fitted = model._fitted
-    return np.add(*fitted._loaded.tangent_kernels(fitted.net_, linearised.point(fitted, [0]), points))[0, 0, 0]
+    return np.add(*fitted._loaded.tangent_kernels(fitted.net_, fitted._starts([0])[1], points))[0, 0, 0]
 
 
 def prepare(way: str, n: int, n_test: int, channels: int, samples: int, noise_std: float) -> Callable[[], np.ndarray]:

@@ -25,6 +25,7 @@ from rndlib.training.weights import Params, Role, draw_directions
 Functions = Float[np.ndarray, "outputs t"]
 Variances = Float[np.ndarray, " t"]
 GroupVariances = Float[np.ndarray, "groups t"]
+PerHead = Float[np.ndarray, "bodies heads t"]
 Network = MLP | AnyNetwork | Callable[[int], MLP] | None
 Prediction = Variances | tuple[Variances, Variances]
 Model = TypeVar("Model", bound="Estimator")
@@ -252,12 +253,10 @@ class Estimator(BaseEstimator):
         task = Task(self.net_, int(heads), int(bodies), role, int(self.seed), X, targets, noise_std, **options)
         return solver.train(task, self._loaded)
 
-    def _functions(self, params: Params, X: np.ndarray, dtype: str) -> Float[np.ndarray, "bodies heads t"]:
+    def _functions(self, params: Params, X: np.ndarray, dtype: str) -> PerHead:
         return self._loaded.functions(self.net_, params, X, dtype)
 
-    def _tangents(
-        self, bodies: list[int], start: Params, X: np.ndarray, dtype: str, by_head: bool
-    ) -> Float[np.ndarray, "bodies heads t"]:
+    def _tangents(self, bodies: list[int], start: Params, X: np.ndarray, dtype: str, by_head: bool) -> PerHead:
         """g~, the function of Proposition 4.1, of each body's initial parameters."""
         backend, net = self._loaded, self.net_
         if not by_head:

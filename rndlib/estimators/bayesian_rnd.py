@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from rndlib import checks
 from rndlib.estimators import linearised
-from rndlib.estimators.base import Prediction, Variances
+from rndlib.estimators.base import PerHead, Prediction, Variances
 from rndlib.estimators.rnd import Distillation
 from rndlib.network import MLP
 from rndlib.theory import laws, reference
@@ -91,12 +91,10 @@ class BayesianRND(RegressorMixin, Distillation):
             return self._end(trained, points)
         warn_if_narrow(self.net_, self.heads, self._points_that_count(points), self.directions)
 
-        def targets(bodies: list[int], start: Params) -> np.ndarray:
-            return self._target(bodies, start, points, "float64")
-
         def mean_targets(_: list[int], start: Params) -> np.ndarray:
             return labels + self._functions(start, points, "float64")
 
+        targets = partial(self._target, X=points, dtype="float64")
         trained = self._train(self.heads, self.bodies, Role.PREDICTOR, points, targets)
         if labels is not None:
             self._mean_network = self._train(1, 1, Role.MEAN, points, mean_targets, jitter=False)
@@ -165,9 +163,7 @@ class BayesianRND(RegressorMixin, Distillation):
 
         return fitted._mean_network.evaluate(centred)
 
-    def _target(
-        self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str
-    ) -> Float[np.ndarray, "bodies heads t"]:
+    def _target(self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str) -> PerHead:
         start = start or self._starts(bodies)[1]
         if self.linearised:
             return linearised.targets(self, bodies, start, X, dtype)

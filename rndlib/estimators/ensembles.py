@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 
 from rndlib import checks
 from rndlib.cores import blockwise
-from rndlib.estimators.base import Estimator, Functions, GroupVariances, Prediction, equal_parts
+from rndlib.estimators.base import Estimator, Functions, GroupVariances, PerHead, Prediction, equal_parts
 from rndlib.theory import laws, reference
 from rndlib.training.problem import block_size
 from rndlib.training.weights import Params, Role, draw
@@ -94,7 +94,12 @@ class _Ensemble(RegressorMixin, Estimator):
         return self.functions(X)
 
     def _group_variances(self, values: Functions, groups: int) -> GroupVariances:
-        return _sample_variances(values, groups)
+        size = equal_parts("groups", groups, "members", len(values))
+        if size < 2:
+            raise ValueError(
+                f"members = {len(values)}: a sample variance needs at least 2 for each of groups = {groups}"
+            )
+        return values.reshape(groups, size, -1).var(axis=1, ddof=1)
 
     def _at_start(self, X: np.ndarray) -> Float[np.ndarray, "members 1 t"]:
         return self.initial(X)[:, None]
@@ -110,7 +115,7 @@ class _Ensemble(RegressorMixin, Estimator):
         """
         functions = self.functions(X)
         mean = functions.mean(axis=0)
-        return (mean, np.sqrt(_sample_variances(functions, 1)[0])) if return_std else mean
+        return (mean, np.sqrt(self._group_variances(functions, 1)[0])) if return_std else mean
 
 
 @dataclass(eq=False, repr=False)
@@ -167,20 +172,9 @@ class BayesianEnsemble(_Ensemble):
 
     noise_std: float = field(default=0.0, kw_only=True)
 
-    def _added(
-        self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str
-    ) -> Float[np.ndarray, "bodies heads t"]:
+    def _added(self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str) -> PerHead:
         start = start or draw(self.net_, 1, self.seed, Role.MEMBER, bodies)
         return self._tangents(bodies, start, X, dtype, by_head=False)
 
     def _law(self, net: reference.Network, X: np.ndarray, X_test: np.ndarray, **options: Any) -> laws.Gaussian:
         return laws.bayesian_rnd_error(net, X, X_test, noise_std=float(self.noise_std), **options)
-
-
-def _sample_variances(functions: Functions, groups: int) -> GroupVariances:
-    size = equal_parts("groups", groups, "members", len(functions))
-    if size < 2:
-        raise ValueError(
-            f"members = {len(functions)}: a sample variance needs at least 2 for each of groups = {groups}"
-        )
-    return functions.reshape(groups, size, -1).var(axis=1, ddof=1)

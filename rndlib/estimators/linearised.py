@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from rndlib import checks
 from rndlib.cores import parallel, split
+from rndlib.estimators.base import PerHead
 from rndlib.training import linear
 from rndlib.training.problem import Trained, column_group
 from rndlib.training.report import Report
@@ -32,17 +33,14 @@ def train(model: Any, X: Float[np.ndarray, "n *shape"], y: Float[np.ndarray, " n
             r = r + noise_std * draw_offsets(model.seed, block, len(X), model.heads)
         if y is not None:
             r = np.concatenate([r, np.broadcast_to(-y[:, None], (len(block), len(X), 1))], axis=2)
-        given = model._loaded, model.net_, point(model, block), X, r, flow, noise_std
-        v, left = linear.weights(*given)
+        v, left = linear.weights(model._loaded, model.net_, tangent, X, r, flow, noise_std)
         return [(v,)], Report(flow.time, left, 0.0, 1, True)
 
     blocks = split(model.bodies, 1)
     return Trained.joined(model.bodies, blocks, parallel(one, blocks))
 
 
-def functions(
-    model: Any, bodies: list[int], params: Params, X: Float[np.ndarray, "t *shape"]
-) -> Float[np.ndarray, "bodies heads t"]:
+def functions(model: Any, bodies: list[int], params: Params, X: Float[np.ndarray, "t *shape"]) -> PerHead:
     """The trained predictors of every body at X."""
     v = params[0][0][:, :, : model.heads]
     return model._functions(model._starts(bodies)[0], X, model.dtype) - _transfer(model, bodies, v, X)
@@ -55,9 +53,7 @@ def means(
     return -_transfer(model, bodies, params[0][0][:, :, model.heads :], X)
 
 
-def targets(
-    model: Any, bodies: list[int], tangent: Params, X: Float[np.ndarray, "t *shape"], dtype: str
-) -> Float[np.ndarray, "bodies heads t"]:
+def targets(model: Any, bodies: list[int], tangent: Params, X: Float[np.ndarray, "t *shape"], dtype: str) -> PerHead:
     """g~, the function of Proposition 4.1 for the psi of every head, of the tangent that the heads of a body share."""
     net = model.net_
     if not tangent[:-1]:
@@ -68,10 +64,5 @@ def targets(
     return np.concatenate(parts, axis=1)[:, : model.heads]
 
 
-def point(model: Any, bodies: list[int]) -> Params:
-    """The networks of one output that are linearised."""
-    return model._starts(bodies)[1]
-
-
 def _transfer(model: Any, bodies: list[int], v: np.ndarray, X: np.ndarray) -> np.ndarray:
-    return model._loaded.transfer(model.net_, point(model, bodies), model._X, v, X, model.dtype)
+    return model._loaded.transfer(model.net_, model._starts(bodies)[1], model._X, v, X, model.dtype)

@@ -1,6 +1,7 @@
 """Random network distillation: predictors trained to match random targets (Eq. 2)."""
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 from rndlib import checks
 from rndlib.cores import blockwise
 from rndlib.estimators import linearised
-from rndlib.estimators.base import Estimator, Functions, GroupVariances, equal_parts
+from rndlib.estimators.base import Estimator, Functions, GroupVariances, PerHead, equal_parts
 from rndlib.theory import laws, reference
 from rndlib.theory.crowding import warn_if_narrow
 from rndlib.training.problem import block_size
@@ -82,14 +83,12 @@ class Distillation(Estimator):
             return super().tangent_kernels(X)
 
         def values(bodies: list[int], _: Params) -> np.ndarray:
-            kernel = np.add(*fitted._loaded.tangent_kernels(fitted.net_, linearised.point(fitted, bodies), points))
+            kernel = np.add(*fitted._loaded.tangent_kernels(fitted.net_, fitted._starts(bodies)[1], points))
             return np.eye(fitted.heads)[:, :, None, None] * kernel  # no head shares its parameters with another
 
         return fitted._trained.per_body(values)
 
-    def _target(
-        self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str
-    ) -> Float[np.ndarray, "bodies heads t"]:
+    def _target(self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str) -> PerHead:
         """The target's functions. `start` is the second result of `_starts`; None draws it again."""
         raise NotImplementedError
 
@@ -113,7 +112,7 @@ class Distillation(Estimator):
         equal_parts("groups", groups, "bodies", self.bodies)
         return self._scale * np.mean(values.reshape(groups, -1, values.shape[1]) ** 2, axis=1)
 
-    def _at_start(self, X: np.ndarray) -> Float[np.ndarray, "bodies heads t"]:
+    def _at_start(self, X: np.ndarray) -> PerHead:
         return np.subtract(*self.initial(X)).reshape(self.bodies, self.heads, len(X))
 
     @property
@@ -162,15 +161,10 @@ class RND(Distillation):
         if self.linearised:
             return self._end(linearised.train(self, points, None), points)
         warn_if_narrow(self.net_, self.heads, len(points), "standard")
-
-        def targets(bodies: list[int], start: Params) -> np.ndarray:
-            return self._target(bodies, start, points, "float64")
-
+        targets = partial(self._target, X=points, dtype="float64")
         return self._end(self._train(self.heads, self.bodies, Role.PREDICTOR, points, targets), points)
 
-    def _target(
-        self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str
-    ) -> Float[np.ndarray, "bodies heads t"]:
+    def _target(self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str) -> PerHead:
         return self._functions(draw(self.net_, self.heads, self.seed, Role.TARGET, bodies), X, dtype)
 
     def _law(self, net: reference.Network, X: np.ndarray, X_test: np.ndarray, **options: Any) -> laws.Gaussian:

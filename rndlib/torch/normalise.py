@@ -45,19 +45,16 @@ class RunningNormaliser(nn.Module):
     def observe(self, obs: Shaped[Tensor, "batch *shape"]) -> None:
         """Update the statistics with a batch of one or more finite observations."""
         for rows in parts(obs, _AT_ONCE):
-            self._merge(rows)
-
-    def _merge(self, rows: Shaped[Tensor, "batch *shape"]) -> None:
-        # Differences from one of the rows are exact where an entry does not vary.
-        away = rows.double() - rows[0]
-        mean = away.mean(0)
-        new_mean, new_var = mean + rows[0], away.sub_(mean).square_().mean(0)
-        total = self.count + len(rows)
-        share = len(rows) / total
-        delta = new_mean - self.mean
-        self.var.lerp_(new_var, share).add_(share * (1 - share) * delta**2)
-        self.mean.add_(share * delta)
-        self.count.copy_(total)
+            # Differences from one of the rows are exact where an entry does not vary.
+            away = rows.double() - rows[0]
+            mean = away.mean(0)
+            new_mean, new_var = mean + rows[0], away.sub_(mean).square_().mean(0)
+            total = self.count + len(rows)
+            share = len(rows) / total
+            delta = new_mean - self.mean
+            self.var.lerp_(new_var, share).add_(share * (1 - share) * delta**2)
+            self.mean.add_(share * delta)
+            self.count.copy_(total)
 
     def forward(self, obs: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, "batch *shape"]:
         """Normalised observations in float64, within `CLIP` of 0."""

@@ -1,23 +1,16 @@
 """float64 inside the backend's own calls only: the user's jax configuration is left as it is."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
-import jax
+try:
+    from jax import enable_x64  # pyright: ignore[reportAttributeAccessIssue]
+except ImportError:  # its place before jax 0.8
+    from jax.experimental import enable_x64
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-def _x64() -> AbstractContextManager[Any]:
-    public = getattr(jax, "enable_x64", None)
-    if public is not None:
-        return public(True)
-    from jax.experimental import enable_x64  # its place before jax 0.8
-
-    return enable_x64()
 
 
 def in_float64(function: Callable[P, R]) -> Callable[P, R]:
@@ -25,7 +18,7 @@ def in_float64(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        with _x64():
+        with enable_x64(True):
             return function(*args, **kwargs)
 
     return wrapped
