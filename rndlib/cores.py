@@ -81,9 +81,4 @@ def parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[
         return function(item)
 
     with ThreadPoolExecutor(count()) as pool:
-        futures = [pool.submit(occupied, item) for item in items]
-        try:
-            return [future.result() for future in futures]
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+        return list(pool.map(occupied, items))

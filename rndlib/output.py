@@ -9,9 +9,7 @@ VARIABLE = "RNDLIB_OUTPUT"
 def folder() -> Path | None:
     """The folder that takes this run's files; None where nothing is to be written.
 
-    Raises
-    ------
-    ValueError: the variable names something that is not an existing folder.
+    Raises a ValueError if the variable names something that is not an existing folder.
     """
     named = os.environ.get(VARIABLE)
     if not named:

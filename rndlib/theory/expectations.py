@@ -47,8 +47,10 @@ def expectations(activation: str | Activation, q1: Side, q2: Side, c: Tile) -> t
     scale = q1 * q2
     det = scale - c**2
     det[det <= _COLLINEAR * scale] = 0
-    if not mixture.terms()[0].any():
-        return _unsmoothed_ramp(c, det)
+    if not mixture.terms()[0].any():  # a ramp without noise
+        root = np.sqrt(det)
+        P = 0.25 + np.arctan2(c, root) / (2 * np.pi)
+        return c * P + root / (2 * np.pi), P
     value, slope = continued(mixture, q1, q2, c, det)
     return (value, slope) if mixture.family == "sign" else (value + c / 4, slope + 0.25)
 
@@ -84,9 +86,3 @@ def continued(mixture: Mixture, q1: Side, q2: Side, c: Tile, det: Tile) -> tuple
         return 2 / np.pi * angle.reshape(c.shape), 2 / np.pi * inverse.reshape(c.shape)
     angle, inverse, inverse_share, inverse_cubed = sums.reshape(4, *c.shape) / (2 * np.pi)
     return c * angle + det * inverse + c**2 * inverse_share, angle + c * (inverse_share + inverse_cubed)
-
-
-def _unsmoothed_ramp(c: Tile, det: Tile) -> tuple[Tile, Tile]:
-    root = np.sqrt(det)
-    P = 0.25 + np.arctan2(c, root) / (2 * np.pi)
-    return c * P + root / (2 * np.pi), P

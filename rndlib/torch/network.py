@@ -77,12 +77,7 @@ class Bodies(nn.ModuleList):
 
 
 def examined(network: Callable[[int], nn.Module] | Module, obs_shape: tuple[int, ...]) -> Module:
-    """The network as a `Module`, after a trial on random observations.
-
-    Raises
-    ------
-    ValueError: It fails on them, or is not what the theorems are about.
-    """
+    """The network as a `Module`; a ValueError if it fails on random observations, or the theorems are not about it."""
     if isinstance(network, nn.Module) or not (callable(network) or isinstance(network, Module)):
         raise ValueError(
             f"network = {network!r}: give a function from a number of outputs to a new torch.nn.Module, such as "

@@ -30,9 +30,7 @@ ITERATIONS = 1000
 def solve(product: Product, r: Columns, noise: float, seed: int) -> Columns:
     """v with (Theta + noise I) v = r, up to RTOL. `seed` is that of the preconditioner.
 
-    Raises
-    ------
-    ValueError: The columns have not converged after ITERATIONS products.
+    Raises a ValueError if the columns have not converged after ITERATIONS products.
     """
     precondition = _preconditioner(product, len(r), noise, seed)
     v, residual, z = np.zeros_like(r), r.copy(), precondition(r)

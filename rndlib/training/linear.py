@@ -34,12 +34,8 @@ def weights(
     """v for each column of residuals r, with noise_std^2 on the diagonal of Theta.
 
     `point` has networks of one output. With v comes the norm of the residual after training, relative to that of r.
-    If Theta does not fit in the memory of `flow`, products with it take its place.
-
-    Raises
-    ------
-    ValueError: Theta is singular, and the training time is long enough for this to matter; or Theta does not fit, and
-        the time is finite.
+    If Theta does not fit in the memory of `flow`, products with it take its place. Raises a ValueError if Theta is
+    singular and the training time is long enough for this to matter, or if it does not fit and the time is finite.
     """
     noise, size = noise_std**2, np.linalg.norm(r)
     if matrices.fit(len(X), flow.memory):
