@@ -15,7 +15,6 @@ from rndlib.cores import blockwise
 from rndlib.network import MLP
 from rndlib.training import backends
 from rndlib.training.problem import block_size
-from rndlib.training.protocols import Backend
 from rndlib.training.weights import Params, Role, draw
 
 Kernels = Float[np.ndarray, "bodies heads heads n n"]
@@ -32,11 +31,8 @@ def functions(
     >>> initial.functions(MLP(2, width=64), [[1.0, 0.0], [0.0, 1.0]], bodies=4, heads=3).shape
     (4, 3, 2)
     """
-
-    def values(loaded: Backend, params: Params, X: np.ndarray) -> np.ndarray:
-        return loaded.functions(net, params, X, "float64")
-
-    return _blockwise(values, net, X, bodies, heads, seed, backend)
+    X, loaded = _points(net, X), backends.of(net, backend)
+    return _blockwise(lambda params: loaded.functions(net, params, X, "float64"), net, len(X), bodies, heads, seed)
 
 
 def tangent_kernels(
@@ -52,28 +48,27 @@ def tangent_kernels(
     >>> last.shape, below.shape
     ((4, 3, 3, 2, 2), (4, 3, 3, 2, 2))
     """
+    X, loaded = _points(net, X), backends.of(net, backend)
 
-    def values(loaded: Backend, params: Params, X: np.ndarray) -> np.ndarray:
+    def both(params: Params) -> np.ndarray:
         return np.stack(loaded.tangent_kernels(net, params, X), axis=1)
 
-    parts = _blockwise(values, net, X, bodies, heads, seed, backend)
+    parts = _blockwise(both, net, len(X), bodies, heads, seed)
     return parts[:, 0], parts[:, 1]
 
 
+def _points(net: Network, X: ArrayLike) -> np.ndarray:
+    return checks.points("X", X, net.in_dim) if isinstance(net, MLP) else checks.points_of_any_shape("X", X)
+
+
 def _blockwise(
-    values: Callable[[Backend, Params, np.ndarray], np.ndarray],
-    net: Network,
-    X: ArrayLike,
-    bodies: int,
-    heads: int,
-    seed: int,
-    backend: str | None,
+    values: Callable[[Params], np.ndarray], net: Network, n: int, bodies: int, heads: int, seed: int
 ) -> np.ndarray:
-    X = checks.points("X", X, net.in_dim) if isinstance(net, MLP) else checks.points_of_any_shape("X", X)
+    """`values` of the initial weights of every body."""
     bodies, heads = checks.whole("bodies", bodies, at_least=1), checks.whole("heads", heads, at_least=1)
-    seed, loaded = checks.whole("seed", seed, at_least=0), backends.of(net, backend)
+    seed = checks.whole("seed", seed, at_least=0)
 
     def one(block: list[int]) -> np.ndarray:
-        return values(loaded, draw(net, heads, seed, Role.MEMBER, block), X)
+        return values(draw(net, heads, seed, Role.MEMBER, block))
 
-    return blockwise(one, bodies, block_size(net, heads, len(X)))
+    return blockwise(one, bodies, block_size(net, heads, n))
