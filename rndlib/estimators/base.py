@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rndlib import checks
 from rndlib.any_network import AnyNetwork
+from rndlib.cores import slices
 from rndlib.estimators.budget import ErrorBudget, error_budget
 from rndlib.network import MLP
 from rndlib.theory import reference
@@ -261,12 +262,10 @@ class Estimator(BaseEstimator):
         backend, net = self._loaded, self.net_
         if not by_head:
             return backend.tangents(net, start, draw_directions(net, self.seed, bodies, None), X, dtype)
-        heads = start[-1][0].shape[1]
-        size, parts = column_group(net, len(bodies)), []
-        for first in range(0, heads, size):
-            group = range(first, min(first + size, heads))
-            head = tuple(array[:, group.start : group.stop] for array in start[-1])
-            directions = draw_directions(net, self.seed, bodies, group)
+        heads, parts = range(start[-1][0].shape[1]), []
+        for some in slices(len(heads), column_group(net, len(bodies))):
+            head = tuple(array[:, some] for array in start[-1])
+            directions = draw_directions(net, self.seed, bodies, heads[some])
             parts.append(backend.tangents(net, [*start[:-1], head], directions, X, dtype))
         return np.concatenate(parts, axis=1)
 

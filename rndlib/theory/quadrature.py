@@ -29,8 +29,6 @@ _DEVIATIONS = (8, 12, 16, 24, 32, 48, 64)  # Nodes of s.
 _ANGLES = (16, 24, 32, 48, 64, 96, 128)  # Nodes of theta.
 _SAMPLED = (0.0, 0.01, 0.6, 1.7, 3.0)  # Angles at which the first two are tried.
 
-Both = Float[np.ndarray, "2 n1 n2"]
-
 
 def with_themselves(activation: Activation, q: Tile) -> tuple[Tile, Tile]:
     """E[phi(u)^2] and E[phi'(u)^2] for variances `q`, by an integral over the line."""
@@ -79,7 +77,7 @@ def between(activation: Activation, q1: Float[np.ndarray, " n1"], q2: Float[np.n
 
 def at_angle(
     activation: Activation, s1: Float[np.ndarray, " n1"], s2: Float[np.ndarray, " n2"], theta: float, nodes: int
-) -> Both:
+) -> Float[np.ndarray, "2 n1 n2"]:
     """Both expectations for all pairs of standard deviations `s1` and `s2` at one angle `theta`."""
     u, v, weight = _rule(theta, nodes)
     value1, slope1 = activation.value_and_slope(s1[:, None] * u)

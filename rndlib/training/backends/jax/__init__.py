@@ -10,6 +10,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from rndlib.any_network import Network
+from rndlib.cores import slices
 from rndlib.network import MLP
 from rndlib.training.backends.jax.linearise import linearised, to_jax, to_numpy
 from rndlib.training.backends.jax.precision import in_float64
@@ -89,9 +90,9 @@ class JaxBackend:
         # The derivatives of a network of the user's own are taken at a few points at a time in any case.
         size = _chunk_size(net, X, dtype) if isinstance(net, MLP) else len(X)
         chunks, start = _chunks(X.astype(dtype), size, X[-1]), to_jax(net, params, dtype)
-        by_points, group, parts = v.astype(dtype).swapaxes(0, 1), column_group(net, len(v)), []
-        for first in range(0, v.shape[2], group):
-            columns = _chunks(by_points[:, :, first : first + group], size, 0.0)
+        by_points, parts = v.astype(dtype).swapaxes(0, 1), []
+        for some in slices(v.shape[2], column_group(net, len(v))):
+            columns = _chunks(by_points[:, :, some], size, 0.0)
             changes = _pulled(net, chunks, start, np.ascontiguousarray(columns.transpose(2, 0, 3, 1)))
             parts.append(_in_chunks(net, X_test, dtype, _pushed, params, to_numpy(net, changes)))
         return np.concatenate(parts, axis=1)
