@@ -50,6 +50,18 @@ def test_a_python_without_venv(checkout, named):
     assert done.stderr.count("\n") == 1
 
 
+def test_a_link_to_the_environment_of_another_checkout(checkout, tmp_path_factory):
+    other = tmp_path_factory.mktemp("other")
+    (other / "ci").mkdir()
+    shutil.copy(ROOT / "ci/bootstrap", other / "ci")
+    (other / ".venv").mkdir()
+    (other / ".venv" / "kept").touch()
+    (checkout / ".venv").symlink_to(other / ".venv")
+    done = subprocess.run([checkout / "ci/bootstrap", ".venv"], capture_output=True, text=True)
+    assert last(done).startswith(".venv is a link to the environment of another checkout")
+    assert (other / ".venv" / "kept").exists()
+
+
 def test_no_network(checkout):
     """An index that nobody answers for."""
     settings = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "0"}
