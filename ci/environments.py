@@ -25,6 +25,13 @@ PYTHON = Path(sys.executable).resolve()
 EXTRAS = {".venv": "dev", ".venv-newest": "figures,jax,test", ".venv-workflow": "batch"}
 
 SPACE = 5  # GiB that must be free before `.venv` is made
+# Settings of pip to options of uv that mean the same.
+OPTIONS = {
+    "index-url": "--default-index",
+    "extra-index-url": "--index",
+    "find-links": "--find-links",
+    "constraint": "--constraint",
+}
 LEFT = 2**24  # bytes: a disk with less has filled up, which venv does not say
 FULL = "the disk is full: free some space, of which .venv takes 4 GB"
 # Words of an error to what to do about it. Of a pinned package of which it finds no version at all, pip says that there
@@ -72,9 +79,9 @@ def stamp(environment: str) -> str:
 def set_up(environment: str) -> None:
     """Make `environment` anew: its packages, rndlib itself from this checkout, and the stamp.
 
-    Modules are compiled when they are first imported: most of the 20,000 never are, and pip would compile them one by
-    one. `.venv` also keeps the wheels of the library's own dependencies, with which a test installs rndlib into an
-    empty environment without asking a registry.
+    uv installs them where it is there and can, and pip elsewhere. Modules are compiled when they are first imported:
+    most of the 20,000 never are, and pip would compile them one by one. `.venv` also keeps the wheels of the library's
+    own dependencies, with which a test installs rndlib into an empty environment without asking a registry.
     """
     place = ROOT / environment
     run([str(PYTHON), "-m", "venv", "--clear", str(place)])
@@ -82,16 +89,35 @@ def set_up(environment: str) -> None:
     constraints.write_text("".join(f"{name}=={pin}\n" for name, pin in pins(environment).items()), encoding="utf-8")
     pip = [str(place / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet", "--quiet"]
     constrained = ["--constraint", str(constraints)]
-    install = [*pip, "install", "--no-compile", *constrained]
     # What builds rndlib, and what builds those that come as source, first, and no build isolation: an isolated build
     # would take whichever version is newest.
-    run([*install, "flit_core", "setuptools"])
-    run([*install, "--no-build-isolation", "--editable", f".[{EXTRAS[environment]}]"])
+    ours = ["--no-build-isolation", "--editable", f".[{EXTRAS[environment]}]"]
+    packages = [[*constrained, "flit_core", "setuptools"], [*constrained, *ours]]
+    uv = shutil.which("uv")
+    if not (uv and all(attempt([*as_pip_would(uv, place), *some]) for some in packages)):
+        for some in packages:
+            run([*pip, "install", "--no-compile", *some])
     run([*pip, "check"])
     if environment == ".venv":
         core = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
         run([*pip, "download", *constrained, "--dest", str(place / "wheels"), *core])
     (place / "stamp").write_text(stamp(environment), encoding="utf-8")
+
+
+def as_pip_would(uv: str, place: Path) -> list[str]:
+    """uv's command to install into an environment, from the indexes and by the constraints that pip is set to."""
+    python = str(place / "bin" / "python")
+    command = [uv, "pip", "install", "--quiet", "--python", python, "--index-strategy", "unsafe-best-match"]
+    said = subprocess.run([python, "-m", "pip", "config", "list"], capture_output=True, text=True).stdout
+    for name, value in re.findall(r"^\S*\.([\w-]+)='(.*)'$", said, flags=re.MULTILINE):
+        if name in OPTIONS:
+            command += [word for each in value.split() for word in (OPTIONS[name], each)]
+    return command
+
+
+def attempt(command: list[str]) -> bool:
+    """Run a command in the checkout, and say whether it did what it should."""
+    return subprocess.run(command, cwd=ROOT).returncode == 0
 
 
 def run(command: list[str]) -> None:

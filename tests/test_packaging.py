@@ -8,6 +8,7 @@ import time
 import tomllib
 from importlib.metadata import distributions
 from pathlib import Path
+from types import SimpleNamespace
 
 import environments
 import pytest
@@ -88,7 +89,24 @@ def pretended(tmp_path, monkeypatch):
     monkeypatch.setattr(environments, "ROOT", tmp_path)
     monkeypatch.setattr(environments, "PINS", tmp_path / "pins.txt")
     monkeypatch.setattr(environments, "run", run)
+    monkeypatch.setattr(environments.shutil, "which", lambda name: None)
     return called
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_uv_installs_where_it_is_there_and_can_as_pip_is_set(pretended, monkeypatch, able):
+    asked = []
+    said = "global.extra-index-url='file:///a file:///b'\n:env:.find-links='/wheels'\nglobal.timeout='9'\n"
+    monkeypatch.setattr(environments.shutil, "which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr(environments.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=said))
+    monkeypatch.setattr(environments, "attempt", lambda command: asked.append(command) or able)
+    environments.set_up(".venv")
+    assert all(command[:3] == ["/bin/uv", "pip", "install"] for command in asked)
+    settings = ["--index", "file:///a", "--index", "file:///b", "--find-links", "/wheels"]
+    assert [word for word in asked[0] if word in settings] == settings
+    by_pip = [command for command in pretended if "install" in command]
+    assert (len(asked), len(by_pip)) == ((2, 0) if able else (1, 2))
+    assert environments.up_to_date(".venv")
 
 
 @pytest.mark.parametrize("steps", range(1, 6))
