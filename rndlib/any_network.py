@@ -215,8 +215,12 @@ class AnyNetwork(ABC):
     def examine(self, X: Points) -> None:
         """Try the network on some rows of X, and refuse what the theorems do not hold for, or what rndlib cannot train.
 
-        Points of a shape that it was tried on before are only tried for outputs that are not finite. Raises a
-        ValueError that says what is wrong.
+        Points of a shape that it was tried on before are only tried for outputs that are not finite.
+
+        Raises
+        ------
+        ValueError: The outputs have the wrong shape, change from call to call, depend on the other rows of a batch, are
+            not finite, or are not affine in the head; or two outputs share weights of the head.
         """
         x, heads, weights = X[:_PROBES], 2, self._two_heads
         f = self.functions(weights, x)

@@ -1,6 +1,6 @@
 """Checks of the arguments of public functions.
 
-A check returns the value in the form that the library works with, or raises a ValueError that names the argument,
+Each check returns the value in the form that the library works with, or raises a ValueError that names the argument,
 the value and the remedy.
 """
 
@@ -104,14 +104,15 @@ def fraction(name: str, value: Any) -> float:
     return float(value)
 
 
-def distinct(name: str, X: np.ndarray) -> None:
-    """No repeated rows among training points, which would make the noise-free kernel singular."""
+def distinct(name: str, X: np.ndarray) -> np.ndarray:
+    """Training points without repeated rows, which would make the noise-free kernel singular."""
     _, first, count = np.unique(X, axis=0, return_index=True, return_counts=True)
     if count.max() > 1:
         raise ValueError(
             f"{name} has {int(count.sum() - count.size)} repeated rows (row {int(first[count > 1].min())} is one of "
             "them), which makes the kernel singular: drop the repeats, or give noise_std > 0 where it is offered"
         )
+    return X
 
 
 def _numbers(name: str, values: ArrayLike) -> np.ndarray:

@@ -10,6 +10,7 @@ import pytest
 import rndlib
 
 MODULES = [
+    "training.backends",
     "training.flow.conditioning",
     "datasets",
     "estimators",
@@ -25,8 +26,8 @@ MODULES = [
 ]
 """The library. What runs, judges and draws the notebooks has its help at the command line."""
 
-SEAM = {"Solver", "advice", "train", "run"}
-"""What solvers do for each other: a user meets it in the examples of the estimators."""
+SEAM = {"Backend", "Solver", "train", "run"}
+"""What solvers and backends do for each other: a user meets it in the examples of the estimators."""
 
 PARSER = doctest.DocTestParser()
 

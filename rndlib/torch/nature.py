@@ -54,7 +54,7 @@ class NatureCNN(nn.Module):
         self.layers = nn.ModuleList()
         for out, kernel, stride in _CONVOLUTIONS:
             self.layers.append(affine(widen * out, channels, kernel, kernel, stride=stride))
-            channels, sides = widen * out, [(side - kernel) // stride + 1 for side in sides]
+            channels, sides = widen * out, _after(sides, kernel, stride)
         self.layers.append(affine(widen * _UNITS, channels * sides[0] * sides[1], stride=None))
         self.layers.append(affine(outputs, widen * _UNITS, stride=None))
 
@@ -103,7 +103,10 @@ def nature_cnn(
     sizes = shape(obs_shape)
     if len(sizes) != 3:
         raise ValueError(f"obs_shape = {sizes}: give (channels, height, width), such as (4, 84, 84)")
-    if min(sizes[1:]) < 36:  # the third convolution would have less than its kernel
+    sides = list(sizes[1:])
+    for _, kernel, stride in _CONVOLUTIONS:
+        sides = _after(sides, kernel, stride)
+    if min(sides) < 1:
         raise ValueError(f"obs_shape = {sizes}: give images of 36 by 36 pixels at least, channels first")
     activation = named(activation)
     if not isinstance(activation, Activation):
@@ -116,3 +119,8 @@ def nature_cnn(
         sigma_w=checks.positive("sigma_w", sigma_w),
         sigma_b=checks.non_negative("sigma_b", sigma_b),
     )
+
+
+def _after(sides: list[int], kernel: int, stride: int) -> list[int]:
+    """Height and width of an image after a convolution without padding."""
+    return [(side - kernel) // stride + 1 for side in sides]

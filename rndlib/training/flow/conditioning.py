@@ -44,7 +44,13 @@ def factor(eigenvalues: Float[np.ndarray, " n"], time: float) -> float:
 
 
 def advice(eigenvalues: Float[np.ndarray, " n"], time: float) -> str:
-    """What to change, in words, if `factor` is above `TOLERATED`; otherwise an empty string."""
+    """What to change, in words, if `factor` is above `TOLERATED`; otherwise an empty string.
+
+    >>> import numpy as np
+    >>> from rndlib.training.flow import conditioning
+    >>> conditioning.advice(np.array([1e-9, 4.0]), time=1e4)
+    ''
+    """
     ratio, high = factor(eigenvalues, time), float(eigenvalues[-1])
     if ratio <= TOLERATED:
         return ""

@@ -73,8 +73,13 @@ class StochasticGradient(Solver):
         if not isinstance(self.progress, bool):
             raise ValueError(f"progress = {self.progress!r}: give True or False")
 
-    def _held_out(self, n_samples: int) -> int:
-        """Number of points that are held out."""
+    def held_out(self, n_samples: int) -> int:
+        """Number of points that are held out.
+
+        >>> from rndlib import StochasticGradient
+        >>> StochasticGradient(patience=5).held_out(1000), StochasticGradient().held_out(1000)
+        (100, 0)
+        """
         if self.patience is None:
             return 0
         held = max(1, round(self.validation_fraction * n_samples))
@@ -85,11 +90,21 @@ class StochasticGradient(Solver):
             )
         return held
 
+    def rates(self, batches: int) -> Float[np.ndarray, "epochs batches"]:
+        """The rate of each step, from learning_rate along half a cosine towards 0: (epochs, batches).
+
+        >>> from rndlib import StochasticGradient
+        >>> StochasticGradient(learning_rate=1.0, epochs=2).rates(2).round(3).tolist()
+        [[1.0, 0.854], [0.5, 0.146]]
+        """
+        steps = np.arange(self.epochs * batches) / (self.epochs * batches)
+        return self.learning_rate * (0.5 + 0.5 * np.cos(np.pi * steps)).reshape(self.epochs, batches)
+
     def train(self, task: Task, backend: Backend) -> Trained:
         """Train every body of a task. Raises ImportError if the backend needs a package that is not installed."""
         from tqdm import tqdm
 
-        self._held_out(len(task.X))  # Before any work.
+        self.held_out(len(task.X))  # Before any work.
         blocks = split(task.bodies, block_size(task.net, task.heads, min(self.batch_size, len(task.X))))
         hidden = None if self.progress else True  # None hides it without a terminal.
         with tqdm(total=len(blocks) * self.epochs, unit="epoch", leave=False, disable=hidden) as bar:
@@ -113,13 +128,12 @@ class StochasticGradient(Solver):
         jitter = problem.noise_std * np.swapaxes(problem.by_points[1], 1, 2)
         problem = replace(problem, targets=problem.targets - jitter, offsets=None)
         n_samples = len(problem.X)
-        held = self._held_out(n_samples)
+        held = self.held_out(n_samples)
         points = np.stack([order.permutation(n_samples) for order in orders])
         out, rows = points[:, :held], points[:, held:]
         size = min(self.batch_size, rows.shape[1])
         batches = rows.shape[1] // size
-        passed = np.arange(self.epochs * batches).reshape(self.epochs, batches) / (self.epochs * batches)
-        rates = self.learning_rate * (0.5 + 0.5 * np.cos(np.pi * passed))
+        rates = self.rates(batches)
         training = backend.minibatches(problem, self.optimizer, problem.noise_std**2 / (n_samples - held))
 
         def errors(params: Params, rows: np.ndarray) -> np.ndarray:
