@@ -104,7 +104,7 @@ def test_few_heads_a_body_follow_the_law(directions):
 
 @pytest.mark.parametrize(("depth", "activation"), [(1, "silu"), (3, "tanh"), (2, "relu"), (2, "softplus")])
 def test_any_depth_and_activation(depth, activation):
-    net = MLP(3, width=256 if depth < 3 else 128, depth=depth, activation=activation)
+    net = MLP(3, width=256, depth=depth, activation=activation)
     flow = GradientFlow(time=0.3, rtol=0.01)  # the kinks of relu make a finer one slow
     allowed = 10 / net.width + 2 * flow.rtol
     law = laws.rnd_error(net, X, X_TEST, time=0.3, full_cov=True)

@@ -251,4 +251,7 @@ def test_processes_of_joblib(backend):
         pids = set(joblib.Parallel()(joblib.delayed(process_of)(model, seconds=0.5) for _ in range(4)))
         assert len(pids) == 2
         assert os.getpid() not in pids
-        np.testing.assert_array_equal(cross_val_score(model, X, Y, cv=2), alone)
+        search = GridSearchCV(model, {"noise_std": [0.1, 1.0]}, cv=2).fit(X, Y)
+    np.testing.assert_array_equal([search.cv_results_[f"split{i}_test_score"][0] for i in (0, 1)], alone)
+    again = BayesianRND(NET, 2, **search.best_params_, backend=backend, solver=FLOW).fit(X, Y)
+    np.testing.assert_array_equal(search.predict(X_TEST), again.predict(X_TEST))
