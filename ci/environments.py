@@ -92,11 +92,12 @@ def set_up(environment: str) -> None:
     # What builds rndlib, and what builds those that come as source, first, and no build isolation: an isolated build
     # would take whichever version is newest.
     ours = ["--no-build-isolation", "--editable", f".[{EXTRAS[environment]}]"]
-    packages = [[*constrained, "flit_core", "setuptools"], [*constrained, *ours]]
+    packages = [["flit_core", "setuptools"], ours]
     uv = shutil.which("uv")
-    if not (uv and all(attempt([*as_pip_would(uv, place), *some]) for some in packages)):
+    install = [*as_pip_would(uv, place), *constrained] if uv else []
+    if not (uv and all(attempt([*install, *some]) for some in packages)):
         for some in packages:
-            run([*pip, "install", "--no-compile", *some])
+            run([*pip, "install", "--no-compile", *constrained, *some])
     run([*pip, "check"])
     if environment == ".venv":
         core = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]

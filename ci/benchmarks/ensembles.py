@@ -72,9 +72,9 @@ def _cases(asked: Asked) -> Iterator[Case]:
     if not asked.quick:
         yield partial(_rows, digits(200, 64, GOAL, checked=2), widths[0], members, work, adam)
         yield partial(_rows, digits(200, 32, GOAL, checked=2), 2048, members, work, False)
-        few: dict[str, Any] = {"checked": 1, "judged": 2, "limit": COARSE}
+        many = digits(1000, 8, GOAL_OF_MANY, checked=1, judged=2, limit=COARSE)
         for width in (widths[0], 2048):
-            yield partial(_rows, digits(1000, 8, GOAL_OF_MANY, **few), width, members, work, False)
+            yield partial(_rows, many, width, members, work, False)
 
 
 SECTION = Section(

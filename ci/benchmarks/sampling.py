@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
+from scipy import linalg
 
 from benchmarks.rates import operations_per_second
 from benchmarks.section import Asked, Case, Section
@@ -107,7 +108,7 @@ def from_the_process(
     assert law.cov is not None
     law.cov.flat[:: len(law.cov) + 1] += 1e-8 * law.cov.diagonal().max()  # else it is singular in float64
     normal = np.random.default_rng(0).standard_normal((samples, len(law.cov)))
-    return law.mean, law.mean + normal @ np.linalg.cholesky(law.cov).T
+    return law.mean, law.mean + normal @ linalg.cholesky(law.cov, lower=True, overwrite_a=True).T
 
 
 def _bound(net: MLP, n: int, heads: int, bodies: int) -> float:
