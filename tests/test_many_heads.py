@@ -106,8 +106,29 @@ def test_a_covariance_is_positive_and_has_the_variances(start):
 def test_units_are_taken_a_few_at_a_time(monkeypatch):
     arguments = NET, DATA.X, DATA.X_test, 0.5, 0.1, "independent", False
     whole = many_heads.covariance(*arguments)
-    monkeypatch.setattr(many_heads, "_NUMBERS", 1000 * N * (N + 8))
+    monkeypatch.setattr(many_heads, "_NUMBERS", 1000 * (N + 8) * 4)
     np.testing.assert_allclose(many_heads.covariance(*arguments), whole, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", [2, 7])
+def test_a_law_is_what_the_matrices_of_each_unit_say(n):
+    """By the formulas with k_u and W_u, (n, n) per unit, for fewer and for more points than a unit has parameters: 4."""
+    X, c, noise = DATA.X[:n], 0.5, 0.01 * np.eye(n)
+    units = many_heads._Units(NET, X, DATA.X_test)
+    features = np.concatenate([units.of_train, units.of_test])
+    slopes = np.concatenate([units.train, units.test], axis=1)
+    k = slopes[:, :, None] * slopes[:, None] * (features @ features.T)
+    XX, Xx, kappa = k[:, :n, :n], k[:, :n, n:], kernels.kernel(NET, np.concatenate([X, DATA.X_test])).nngp
+    A = kappa[:n, :n] + noise + XX.mean(axis=0)
+    for _ in range(50):
+        A = kappa[:n, :n] + noise + np.mean(XX - c * XX @ np.linalg.solve(A + c * XX, XX), axis=0)
+    W = np.linalg.inv(A + c * XX)
+    G = np.linalg.solve(A, kappa[:n, n:] + np.mean(Xx - c * XX @ W @ Xx, axis=0))
+    v = Xx - XX @ G
+    left = np.concatenate([-G, np.eye(len(DATA.X_test))])
+    expected = left.T @ (kappa + k.mean(axis=0)) @ left + G.T @ noise @ G - c * np.mean(v.transpose(0, 2, 1) @ W @ v, 0)
+    found = many_heads.covariance(NET, X, DATA.X_test, c, 0.1, "shared", full_cov=True)
+    np.testing.assert_allclose(found, expected, atol=1e-8 * expected.diagonal().max())
 
 
 BAD = {

@@ -32,10 +32,7 @@ def _trained(rng: np.random.Generator, features: np.ndarray, networks: int = 512
     """
     own, moved = rng.standard_normal((2, networks, features.shape[-1]))
     others = rng.standard_normal((512, 32, features.shape[-1]))
-    samples, *partners = (
-        np.einsum("...r,...pr->...p", z.reshape(*z.shape[:-1], *(1,) * (features.ndim - 2), -1), features)
-        for z in ((own + 0.1 * moved) / sqrt(1.01), own, others)
-    )
+    samples, *partners = (np.tensordot(z, features, (-1, -1)) for z in ((own + 0.1 * moved) / sqrt(1.01), own, others))
     return samples, Partners(*partners)
 
 

@@ -18,6 +18,13 @@ residual [D] = D_xx - G^T D_Xx - D_xX G + G^T D_XX G, the covariance of the erro
 with v = k_u,Xx - k_u,XX G and dA = D_XX + c E_u[k_u W_u dA W_u k_u]. The first is a posterior covariance, the second is
 its derivative by kappa in the direction D. For standard RND, D is 2 kappa. With one psi per head, it is Theta, with
 s^2 I more on the training points.
+
+A unit has few parameters, one per input and a bias. So k_u = U U^T, with the slopes U of its pre-activation by them as
+columns, V those at test points. With M = U^T A^-1 U, S = (I + c M)^-1 and Z = V^T - U^T G,
+
+    P_u = U S U^T,    W_u k_u = A^-1 U S U^T,    v = U Z,    U^T W_u U = M S,
+
+and the matrix to invert per unit has as many rows as the unit has parameters.
 """
 
 from collections.abc import Callable
@@ -33,6 +40,7 @@ from rndlib.theory import kernels
 from rndlib.theory.dynamics import gain
 
 Square = Float[np.ndarray, "n n"]
+Slopes = Float[np.ndarray, "units _points parameters"]
 
 _UNITS = 2**14  # draws for the mean over units, which leave an error of some 0.2 % of a variance
 _NUMBERS = 2**22  # of one array over units
@@ -58,24 +66,35 @@ def covariance(
     test = kernels.kernel(net, X_test) if full_cov else kernels.diagonal(net, X_test)
     across, train = kernels.kernel(net, X, X_test), kernels.kernel(net, X)
     units = _Units(net, X, X_test)
-    A = _limit(
-        lambda A: train.nngp + noise + units.mean(lambda k: np.sum(k @ _solve(A + c * k, A), axis=0)),
-        train.ntk + noise,
-    )
-    G = gain(A, across.nngp + A @ units.mean_across(lambda k, r: np.sum(_solve(A + c * k, r), axis=0)), inf, None)
 
     def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        return np.einsum("...na,...nb->ab" if full_cov else "...na,...na->a", left, right, optimize=True)
+        left, right = (part.reshape(-1, part.shape[-1]) for part in (left, right))
+        return left.T @ right if full_cov else np.sum(left * right, axis=0)
 
     def residual(xx: np.ndarray, Xx: np.ndarray, XX: np.ndarray) -> np.ndarray:
         half = product(G, XX @ G / 2 - Xx)
         return xx + half + half.T
 
-    def learned(k: np.ndarray, r: np.ndarray) -> np.ndarray:
-        v = r - k @ G
-        return product(v, _solve(A + c * k, v))
+    def unexplained(U: Slopes, B: Square) -> tuple[Slopes, Slopes]:
+        """M and S, with B = A^-1."""
+        M = np.swapaxes(U, 1, 2) @ (B @ U)
+        return M, np.linalg.inv(np.eye(M.shape[1]) + c * M)
+
+    def of_others(A: Square) -> Square:
+        B = np.linalg.inv(A)
+        return train.nngp + noise + units.mean(lambda U: _summed(U @ unexplained(U, B)[1], U))
+
+    A = _limit(of_others, train.ntk + noise)
+    B = np.linalg.inv(A)
+    G = gain(A, across.nngp + units.mean_across(lambda U, V: _summed(U @ unexplained(U, B)[1], V)), inf, None)
 
     if start == "shared":
+
+        def learned(U: Slopes, V: Slopes) -> np.ndarray:
+            M, S = unexplained(U, B)
+            Z = np.swapaxes(V, 1, 2) - np.swapaxes(U, 1, 2) @ G
+            return product(Z, M @ S @ Z)
+
         of_heads = residual(test.nngp, across.nngp, train.nngp + noise)
         return _symmetric(of_heads + residual(*units.moments(full_cov)) - c * units.mean_across(learned))
     if start == "standard":
@@ -83,69 +102,71 @@ def covariance(
     else:
         D = test.ntk, across.ntk, train.ntk + noise
 
-    def others(k: np.ndarray, dA: np.ndarray) -> np.ndarray:
-        left = _solve(A + c * k, k)
-        return np.sum(np.swapaxes(left, 1, 2) @ dA @ left, axis=0)
+    def others(dA: Square) -> Square:
+        def moved(U: Slopes) -> Square:
+            left = U @ unexplained(U, B)[1]
+            return _summed(left @ (np.swapaxes(U, 1, 2) @ (B @ dA @ B @ U)), left)
 
-    dA = _limit(lambda dA: D[2] + c * units.mean(lambda k: others(k, dA)), D[2])
+        return D[2] + c * units.mean(moved)
 
-    def moved(k: np.ndarray, r: np.ndarray) -> np.ndarray:
-        left = _solve(A + c * k, r - k @ G)
+    dA = _limit(others, D[2])
+
+    def moved(U: Slopes, V: Slopes) -> np.ndarray:
+        left = B @ U @ unexplained(U, B)[1] @ (np.swapaxes(V, 1, 2) - np.swapaxes(U, 1, 2) @ G)
         return product(left, dA @ left)
 
     return _symmetric(residual(*D) + c * units.mean_across(moved))
 
 
 class _Units:
-    """Units of the hidden layer, with what each adds to the tangent kernel between the points: k_u."""
+    """Units of the hidden layer, with the slopes of their pre-activations by their parameters: U, and V."""
 
     def __init__(self, net: MLP, X: np.ndarray, X_test: np.ndarray):
         points = np.concatenate([X, X_test])
-        features = np.hstack(
-            [net.sigma_w / sqrt(net.in_dim) * points, np.full((len(points), 1), net.sigma_b)]
-        )  # slopes of a pre-activation by the weights and the bias of its unit
+        features = np.hstack([net.sigma_w / sqrt(net.in_dim) * points, np.full((len(points), 1), net.sigma_b)])
         weights = qmc.MultivariateNormalQMC(np.zeros(net.in_dim + 1), rng=0).random(_UNITS)
         slopes = net.sigma_w * net.phi.value_and_slope(weights @ features.T)[1]
-        self.train, self.test = slopes[:, : len(X)], slopes[:, len(X) :]
-        self.products, self.n = features @ features.T, len(X)
+        self.train, self.test = np.split(slopes, [len(X)], 1)
+        self.of_train, self.of_test = np.split(features, [len(X)])
+        # Where there are fewer training points than parameters, only as many directions of them matter.
+        self.directions = np.linalg.qr(self.of_train.T)[0]
 
-    def mean(self, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Mean over units of `of`, a sum over a block of them, from k_u (units, n, n) at the training points."""
-        parts = (of(self._between(block, self.train)) for block in self._blocks(self.n))
+    def mean(self, of: Callable[[Slopes], np.ndarray]) -> np.ndarray:
+        """Mean over units of `of`, a sum over a block of them, from U."""
+        features = self.of_train @ self.directions
+        parts = (of(self.train[block, :, None] * features) for block in self._blocks(features.size))
         return sum(parts, start=np.zeros(())) / _UNITS
 
-    def mean_across(self, of: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
-        """As `mean`, from k_u (units, n, n) and k_u,Xx (units, n, T)."""
+    def mean_across(self, of: Callable[[Slopes, Slopes], np.ndarray]) -> np.ndarray:
+        """As `mean`, from U and V."""
+        here, there = self.of_train @ self.directions, self.of_test @ self.directions
         parts = (
-            of(self._between(block, self.train), self._between(block, self.test))
-            for block in self._blocks(len(self.products))
+            of(self.train[block, :, None] * here, self.test[block, :, None] * there)
+            for block in self._blocks(here.size + there.size)
         )
         return sum(parts, start=np.zeros(())) / _UNITS
 
-    def _blocks(self, points: int) -> list[slice]:
-        return slices(_UNITS, max(1, _NUMBERS // (self.n * points)))
-
-    def _between(self, block: slice, other: np.ndarray) -> np.ndarray:
-        products = self.products[: self.n, : self.n] if other is self.train else self.products[: self.n, self.n :]
-        return self.train[block, :, None] * other[block, None] * products
+    def _blocks(self, numbers: int) -> list[slice]:
+        return slices(_UNITS, max(1, _NUMBERS // numbers))
 
     def moments(self, full_cov: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Means of k_u at test points, across, and at training points."""
-        n, products = self.n, self.products
-        across, train = (self.train.T @ part / _UNITS for part in (self.test, self.train))
+        across, within = (
+            self.train.T @ slopes * (self.of_train @ features.T) / _UNITS
+            for slopes, features in ((self.test, self.of_test), (self.train, self.of_train))
+        )
         if full_cov:
-            test = self.test.T @ self.test / _UNITS * products[n:, n:]
-        else:
-            test = np.mean(self.test**2, axis=0) * products.diagonal()[n:]
-        return test, across * products[:n, n:], train * products[:n, :n]
+            return self.test.T @ self.test * (self.of_test @ self.of_test.T) / _UNITS, across, within
+        return np.mean(self.test**2, axis=0) * np.sum(self.of_test**2, axis=1), across, within
+
+
+def _summed(left: Slopes, right: Slopes) -> np.ndarray:
+    """The sum over units of left right^T."""
+    return np.tensordot(left, right, ([0, 2], [0, 2]))
 
 
 def _symmetric(found: np.ndarray) -> np.ndarray:
     return (found + found.T) / 2
-
-
-def _solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    return np.linalg.solve(A, np.broadcast_to(B, (len(A), *B.shape[-2:])))
 
 
 def _limit(step: Callable[[Square], Square], start: Square) -> Square:

@@ -15,7 +15,6 @@ their correlation and their distance correlation are 1/K. Of S samples, S - K (1
 average. Without replacement none does, but there are only K samples.
 """
 
-from itertools import combinations
 from math import sqrt
 from typing import Literal
 
@@ -35,7 +34,7 @@ Between = Float[np.ndarray, "bodies bodies"]
 _LIKENESS = {
     "errors": lambda white: white @ white.T,
     "squares": lambda white: (white @ white.T) ** 2,
-    "distance": lambda white: -spatial.distance.squareform(spatial.distance.pdist(white)),
+    "distance": lambda white: -spatial.distance.cdist(white, white),
 }
 
 
@@ -60,18 +59,21 @@ def dependence(
     if heads < 2 or bodies < 4:
         raise ValueError(f"errors has {bodies} bodies of {heads} heads: give at least four bodies of two heads")
     white = whitened(errors.reshape(-1, points), np.zeros(points), cov).reshape(errors.shape)
-    centred = [_centred(_LIKENESS[likeness](white[:, head])) for head in range(heads)]
-    across = sum(A * B for A, B in combinations(centred, 2)) * (2 / (heads * (heads - 1)))
-    within = sum(A * A for A in centred) / heads
+    total, squares = np.zeros((2, bodies, bodies))
+    for head in range(heads):
+        A = _centred(_LIKENESS[likeness](white[:, head]))
+        total += A
+        squares += A**2
+    across = (total**2 - squares) / (heads * (heads - 1))  # The products of pairs of heads are the rest of the square.
+    within = squares / heads
     square = float(across.sum() / within.sum())
     half_width = STANDARD_ERRORS * error_over_pairs(across - square * within) / float(within.mean())
     return root_finding(square, half_width)
 
 
 def _centred(A: Between) -> Between:
-    """Centring that leaves products of two such matrices unbiased, with zeros on the diagonal."""
+    """A, centred in place so that products of two such matrices are unbiased, with zeros on the diagonal."""
     n = len(A)
-    A = A.copy()
     np.fill_diagonal(A, 0)
     rows = A.sum(axis=0) / (n - 2)
     A += A.sum() / ((n - 1) * (n - 2)) - rows[:, None] - rows[None, :]

@@ -91,13 +91,13 @@ def squared_length(groups: Sequence[Float[np.ndarray, "_ places"]]) -> tuple[flo
 
 def squared_length_by_products(products: Float[np.ndarray, "n n"], sizes: Sequence[int]) -> tuple[float, float]:
     """As `squared_length`, from the scalar products of all phi in place of the phi; `sizes` are those of the groups."""
-    group = np.repeat(np.arange(len(sizes)), sizes)
-    mean = np.where(group[:, None] == group, 1 / np.asarray(sizes)[group], 0)
-    scale = np.sqrt(np.asarray(sizes) * (np.asarray(sizes) - 1.0))[group]
-    to_mu = products @ mean.diagonal()
-    rows = products - mean @ products
-    gram = (rows - rows @ mean) / np.outer(scale, scale)
-    return _length(float(mean.diagonal() @ to_mu), gram, (to_mu - mean @ to_mu) / scale)
+    group, count = np.repeat(np.arange(len(sizes)), sizes), np.asarray(sizes, float)
+    averages = (np.arange(len(sizes))[:, None] == group) / count[:, None]  # one row per group
+    scale = np.sqrt(count * (count - 1))[group]
+    to_mu = products @ averages.sum(axis=0)
+    rows = products - (averages @ products)[group]
+    gram = (rows - (rows @ averages.T)[:, group]) / np.outer(scale, scale)
+    return _length(float(averages.sum(axis=0) @ to_mu), gram, (to_mu - (averages @ to_mu)[group]) / scale)
 
 
 def _length(square: float, gram: Float[np.ndarray, "n n"], along: Float[np.ndarray, " m"]) -> tuple[float, float]:
