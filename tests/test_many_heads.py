@@ -112,7 +112,7 @@ def test_units_are_taken_a_few_at_a_time(monkeypatch):
 
 @pytest.mark.parametrize("n", [2, 7])
 def test_a_law_is_what_the_matrices_of_each_unit_say(n):
-    """By the formulas with k_u and W_u, (n, n) per unit, for fewer and for more points than a unit has parameters: 4."""
+    """By the formulas with k_u and W_u, (n, n) per unit, with fewer and with more points than its four parameters."""
     X, c, noise = DATA.X[:n], 0.5, 0.01 * np.eye(n)
     units = many_heads._Units(NET, X, DATA.X_test)
     features = np.concatenate([units.of_train, units.of_test])
@@ -137,6 +137,9 @@ BAD = {
     r"time = 1\.0, .*at convergence only": {"time": 1.0},
     r"learning_rate = 0\.1.*at convergence only": {"learning_rate": 0.1},
     "X has 1 repeated rows": {"X": DATA.X[[0, 0]]},
+    "X: the law of many heads meets a singular matrix: drop points that nearly repeat": {
+        "X": DATA.X[[0, 0]] + [[0], [1e-9]]
+    },
 }
 
 

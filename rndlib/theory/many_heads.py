@@ -19,12 +19,13 @@ with v = k_u,Xx - k_u,XX G and dA = D_XX + c E_u[k_u W_u dA W_u k_u]. The first 
 its derivative by kappa in the direction D. For standard RND, D is 2 kappa. With one psi per head, it is Theta, with
 s^2 I more on the training points.
 
-A unit has few parameters, one per input and a bias. So k_u = U U^T, with the slopes U of its pre-activation by them as
-columns, V those at test points. With M = U^T A^-1 U, S = (I + c M)^-1 and Z = V^T - U^T G,
+A unit has few parameters: one per input, and a bias. So k_u = U U^T, where U has the slopes of what the unit adds by
+each of them, with a row per training point; V has a row per test point. With M = U^T A^-1 U, Z = V^T - U^T G, and
+the posterior covariance S = (I + c M)^-1 of the unit's parameters,
 
-    P_u = U S U^T,    W_u k_u = A^-1 U S U^T,    v = U Z,    U^T W_u U = M S,
+    P_u = U S U^T,    W_u k_u = A^-1 U S U^T,    v = U Z,    U^T W_u U = M S.
 
-and the matrix to invert per unit has as many rows as the unit has parameters.
+The matrix to invert per unit then has one row per parameter, not one per training point.
 """
 
 from collections.abc import Callable
@@ -46,6 +47,7 @@ _UNITS = 2**14  # draws for the mean over units, which leave an error of some 0.
 _NUMBERS = 2**22  # of one array over units
 _TOLERANCE = 1e-9
 _ITERATIONS = 1000
+_REMEDY = "drop points that nearly repeat others, or give noise_std > 0 where it is offered"
 
 
 def covariance(
@@ -75,25 +77,25 @@ def covariance(
         half = product(G, XX @ G / 2 - Xx)
         return xx + half + half.T
 
-    def unexplained(U: Slopes, B: Square) -> tuple[Slopes, Slopes]:
-        """M and S, with B = A^-1."""
-        M = np.swapaxes(U, 1, 2) @ (B @ U)
-        return M, np.linalg.inv(np.eye(M.shape[1]) + c * M)
+    def posterior(U: Slopes, root: Square) -> tuple[Slopes, Slopes]:
+        """L^-1 U and S, with A = L L^T and `root` L^-1."""
+        U = root @ U
+        return U, np.linalg.inv(np.eye(U.shape[2]) + c * np.swapaxes(U, 1, 2) @ U)
 
     def of_others(A: Square) -> Square:
-        B = np.linalg.inv(A)
-        return train.nngp + noise + units.mean(lambda U: _summed(U @ unexplained(U, B)[1], U))
+        root = _inverse_root(A)
+        return train.nngp + noise + units.mean(lambda U: _summed(U @ posterior(U, root)[1], U))
 
     A = _limit(of_others, train.ntk + noise)
-    B = np.linalg.inv(A)
-    G = gain(A, across.nngp + units.mean_across(lambda U, V: _summed(U @ unexplained(U, B)[1], V)), inf, None)
+    root = _inverse_root(A)
+    G = gain(A, across.nngp + units.mean_across(lambda U, V: _summed(U @ posterior(U, root)[1], V)), inf, None)
 
     if start == "shared":
 
         def learned(U: Slopes, V: Slopes) -> np.ndarray:
-            M, S = unexplained(U, B)
+            white, S = posterior(U, root)
             Z = np.swapaxes(V, 1, 2) - np.swapaxes(U, 1, 2) @ G
-            return product(Z, M @ S @ Z)
+            return product(Z, np.swapaxes(white, 1, 2) @ white @ S @ Z)
 
         of_heads = residual(test.nngp, across.nngp, train.nngp + noise)
         return _symmetric(of_heads + residual(*units.moments(full_cov)) - c * units.mean_across(learned))
@@ -103,23 +105,27 @@ def covariance(
         D = test.ntk, across.ntk, train.ntk + noise
 
     def others(dA: Square) -> Square:
+        between = root @ dA @ root.T
+
         def moved(U: Slopes) -> Square:
-            left = U @ unexplained(U, B)[1]
-            return _summed(left @ (np.swapaxes(U, 1, 2) @ (B @ dA @ B @ U)), left)
+            white, S = posterior(U, root)
+            left = U @ S
+            return _summed(left @ (np.swapaxes(white, 1, 2) @ (between @ white)), left)
 
         return D[2] + c * units.mean(moved)
 
-    dA = _limit(others, D[2])
+    between = root @ _limit(others, D[2]) @ root.T
 
     def moved(U: Slopes, V: Slopes) -> np.ndarray:
-        left = B @ U @ unexplained(U, B)[1] @ (np.swapaxes(V, 1, 2) - np.swapaxes(U, 1, 2) @ G)
-        return product(left, dA @ left)
+        white, S = posterior(U, root)
+        left = white @ S @ (np.swapaxes(V, 1, 2) - np.swapaxes(U, 1, 2) @ G)
+        return product(left, between @ left)
 
     return _symmetric(residual(*D) + c * units.mean_across(moved))
 
 
 class _Units:
-    """Units of the hidden layer, with the slopes of their pre-activations by their parameters: U, and V."""
+    """Units of the hidden layer, with the slopes of what each adds by its parameters: U and V."""
 
     def __init__(self, net: MLP, X: np.ndarray, X_test: np.ndarray):
         points = np.concatenate([X, X_test])
@@ -169,6 +175,14 @@ def _symmetric(found: np.ndarray) -> np.ndarray:
     return (found + found.T) / 2
 
 
+def _inverse_root(A: Square) -> Square:
+    """L^-1, with A = L L^T."""
+    try:
+        return np.linalg.inv(np.linalg.cholesky(A))
+    except np.linalg.LinAlgError as error:
+        raise ValueError(f"X: the law of many heads meets a singular matrix: {_REMEDY}") from error
+
+
 def _limit(step: Callable[[Square], Square], start: Square) -> Square:
     """The fixed point of `step`, by iteration."""
     for _ in range(_ITERATIONS):
@@ -176,7 +190,4 @@ def _limit(step: Callable[[Square], Square], start: Square) -> Square:
         if np.abs(new - start).max() <= _TOLERANCE * np.abs(new).max():
             return new
         start = new
-    raise ValueError(
-        f"X: the law of many heads did not converge in {_ITERATIONS} steps: drop points that nearly repeat others, or "
-        "give noise_std > 0 where it is offered"
-    )
+    raise ValueError(f"X: the law of many heads did not converge in {_ITERATIONS} steps: {_REMEDY}")
