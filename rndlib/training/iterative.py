@@ -27,12 +27,12 @@ RTOL = 1e-6
 ITERATIONS = 1000
 
 
-def solve(product: Product, r: Columns, noise: float, seed: int) -> Columns:
-    """v with (Theta + noise I) v = r, up to RTOL. `seed` is that of the preconditioner.
+def solve(product: Product, r: Columns, noise: float) -> Columns:
+    """v with (Theta + noise I) v = r, up to RTOL. The random sketch of the preconditioner is always the same.
 
     Raises a ValueError if the columns have not converged after ITERATIONS products.
     """
-    precondition = _preconditioner(product, len(r), noise, seed)
+    precondition = _preconditioner(product, len(r), noise)
     v, residual, z = np.zeros_like(r), r.copy(), precondition(r)
     p, rho, allowed = z, _dot(r, z), RTOL**2 * _dot(r, r)
     for _ in range(ITERATIONS):
@@ -53,10 +53,10 @@ def solve(product: Product, r: Columns, noise: float, seed: int) -> Columns:
     )
 
 
-def _preconditioner(product: Product, n: int, noise: float, seed: int) -> Callable[[Columns], Columns]:
+def _preconditioner(product: Product, n: int, noise: float) -> Callable[[Columns], Columns]:
     """v to P^-1 v, where P is Theta + noise I with all but its largest eigenvalues made equal."""
     rank = min(n, RANK)
-    sketch, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, rank)))
+    sketch, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((n, rank)))
     image = np.concatenate([product(sketch[:, some : some + TOGETHER]) for some in range(0, rank, TOGETHER)], axis=1)
     # A shift by rounding keeps the small matrix positive definite; it is taken off the eigenvalues again.
     shift = np.finfo(float).eps * float(np.linalg.norm(image))

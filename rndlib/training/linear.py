@@ -50,7 +50,7 @@ def weights(
         return backend.transfer(net, own, X, columns[None], X, "float64")[0].T
 
     each = [partial(product, body) for body in range(len(r))]
-    v = np.stack([solve(*both, noise, seed=0) for both in zip(each, r, strict=True)])
+    v = np.stack([solve(*both, noise) for both in zip(each, r, strict=True)])
     left = r - noise * v - np.stack([times(own) for times, own in zip(each, v, strict=True)])
     return v, float(np.linalg.norm(left) / size) if size else 0.0
 
