@@ -80,7 +80,11 @@ def covariance(
     def posterior(U: Slopes, root: Square) -> tuple[Slopes, Slopes]:
         """L^-1 U and S, with A = L L^T and `root` L^-1."""
         U = root @ U
-        return U, np.linalg.inv(np.eye(U.shape[2]) + c * np.swapaxes(U, 1, 2) @ U)
+        return U, np.linalg.inv(np.eye(U.shape[2]) + c * U.mT @ U)
+
+    def left_over(U: Slopes, V: Slopes) -> Float[np.ndarray, "units parameters T"]:
+        """Z."""
+        return V.mT - U.mT @ G
 
     def of_others(A: Square) -> Square:
         root = _inverse_root(A)
@@ -94,8 +98,8 @@ def covariance(
 
         def learned(U: Slopes, V: Slopes) -> np.ndarray:
             white, S = posterior(U, root)
-            Z = np.swapaxes(V, 1, 2) - np.swapaxes(U, 1, 2) @ G
-            return product(Z, np.swapaxes(white, 1, 2) @ white @ S @ Z)
+            Z = left_over(U, V)
+            return product(Z, white.mT @ white @ S @ Z)
 
         of_heads = residual(test.nngp, across.nngp, train.nngp + noise)
         return _symmetric(of_heads + residual(*units.moments(full_cov)) - c * units.mean_across(learned))
@@ -105,21 +109,21 @@ def covariance(
         D = test.ntk, across.ntk, train.ntk + noise
 
     def others(dA: Square) -> Square:
-        between = root @ dA @ root.T
+        white_dA = root @ dA @ root.T
 
-        def moved(U: Slopes) -> Square:
+        def of_unit(U: Slopes) -> Square:
             white, S = posterior(U, root)
             left = U @ S
-            return _summed(left @ (np.swapaxes(white, 1, 2) @ (between @ white)), left)
+            return _summed(left @ (white.mT @ (white_dA @ white)), left)
 
-        return D[2] + c * units.mean(moved)
+        return D[2] + c * units.mean(of_unit)
 
-    between = root @ _limit(others, D[2]) @ root.T
+    white_dA = root @ _limit(others, D[2]) @ root.T
 
     def moved(U: Slopes, V: Slopes) -> np.ndarray:
         white, S = posterior(U, root)
-        left = white @ S @ (np.swapaxes(V, 1, 2) - np.swapaxes(U, 1, 2) @ G)
-        return product(left, between @ left)
+        left = white @ S @ left_over(U, V)
+        return product(left, white_dA @ left)
 
     return _symmetric(residual(*D) + c * units.mean_across(moved))
 
@@ -129,26 +133,25 @@ class _Units:
 
     def __init__(self, net: MLP, X: np.ndarray, X_test: np.ndarray):
         points = np.concatenate([X, X_test])
+        # Slopes of a pre-activation by the weights and the bias of its unit.
         features = np.hstack([net.sigma_w / sqrt(net.in_dim) * points, np.full((len(points), 1), net.sigma_b)])
         weights = qmc.MultivariateNormalQMC(np.zeros(net.in_dim + 1), rng=0).random(_UNITS)
         slopes = net.sigma_w * net.phi.value_and_slope(weights @ features.T)[1]
         self.train, self.test = np.split(slopes, [len(X)], 1)
         self.of_train, self.of_test = np.split(features, [len(X)])
         # Where there are fewer training points than parameters, only as many directions of them matter.
-        self.directions = np.linalg.qr(self.of_train.T)[0]
+        self.here, self.there = np.split(features @ np.linalg.qr(self.of_train.T)[0], [len(X)])
 
     def mean(self, of: Callable[[Slopes], np.ndarray]) -> np.ndarray:
         """Mean over units of `of`, a sum over a block of them, from U."""
-        features = self.of_train @ self.directions
-        parts = (of(self.train[block, :, None] * features) for block in self._blocks(features.size))
+        parts = (of(self.train[block, :, None] * self.here) for block in self._blocks(self.here.size))
         return sum(parts, start=np.zeros(())) / _UNITS
 
     def mean_across(self, of: Callable[[Slopes, Slopes], np.ndarray]) -> np.ndarray:
         """As `mean`, from U and V."""
-        here, there = self.of_train @ self.directions, self.of_test @ self.directions
         parts = (
-            of(self.train[block, :, None] * here, self.test[block, :, None] * there)
-            for block in self._blocks(here.size + there.size)
+            of(self.train[block, :, None] * self.here, self.test[block, :, None] * self.there)
+            for block in self._blocks(self.here.size + self.there.size)
         )
         return sum(parts, start=np.zeros(())) / _UNITS
 

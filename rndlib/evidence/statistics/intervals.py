@@ -94,10 +94,11 @@ def squared_length_by_products(products: Float[np.ndarray, "n n"], sizes: Sequen
     group, count = np.repeat(np.arange(len(sizes)), sizes), np.asarray(sizes, float)
     averages = (np.arange(len(sizes))[:, None] == group) / count[:, None]  # one row per group
     scale = np.sqrt(count * (count - 1))[group]
-    to_mu = products @ averages.sum(axis=0)
+    of_mu = averages.sum(axis=0)
+    to_mu = products @ of_mu
     rows = products - (averages @ products)[group]
     gram = (rows - (rows @ averages.T)[:, group]) / np.outer(scale, scale)
-    return _length(float(averages.sum(axis=0) @ to_mu), gram, (to_mu - (averages @ to_mu)[group]) / scale)
+    return _length(float(of_mu @ to_mu), gram, (to_mu - (averages @ to_mu)[group]) / scale)
 
 
 def _length(square: float, gram: Float[np.ndarray, "n n"], along: Float[np.ndarray, " m"]) -> tuple[float, float]:
