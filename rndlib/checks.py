@@ -87,6 +87,16 @@ def labels(name: str, y: ArrayLike, n_samples: int) -> np.ndarray:
     return array
 
 
+def outputs(name: str, y: ArrayLike, n_samples: int) -> np.ndarray:
+    """Targets of one output (n_samples,), or of several (n_samples, outputs), as a finite float64 array."""
+    array = _numbers(name, y)
+    if array.ndim not in (1, 2) or len(array) != n_samples or array.size == 0:
+        raise ValueError(
+            f"{name} has shape {array.shape}: give ({n_samples},) or ({n_samples}, outputs), one row for each of X"
+        )
+    return array
+
+
 def array(name: str, values: ArrayLike, *sizes: int | None) -> np.ndarray:
     """A finite, non-empty float64 array of these sizes; None allows any size."""
     array = _numbers(name, values)

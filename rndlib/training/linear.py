@@ -13,9 +13,11 @@ import numpy as np
 from jaxtyping import Float
 
 from rndlib.any_network import Network
+from rndlib.cores import slices
 from rndlib.theory.dynamics import gain
 from rndlib.training import matrices
 from rndlib.training.iterative import solve
+from rndlib.training.problem import column_group
 from rndlib.training.protocols import Backend, Columns
 from rndlib.training.solvers import GradientFlow
 from rndlib.training.trees import mapped
@@ -47,12 +49,28 @@ def weights(
 
     def product(body: int, columns: np.ndarray) -> np.ndarray:
         own = mapped(lambda a: a[body : body + 1], point)
-        return backend.transfer(net, own, X, columns[None], X, "float64")[0].T
+        return transfer(backend, net, own, X, columns[None], X)[0].T
 
     each = [partial(product, body) for body in range(len(r))]
     v = np.stack([solve(*both, noise) for both in zip(each, r, strict=True)])
     left = r - noise * v - np.stack([times(own) for times, own in zip(each, v, strict=True)])
     return v, float(np.linalg.norm(left) / size) if size else 0.0
+
+
+def transfer(
+    backend: Backend,
+    net: Network,
+    point: Params,
+    X: Float[np.ndarray, "n *shape"],
+    v: Columns,
+    X_test: Float[np.ndarray, "t *shape"],
+) -> Float[np.ndarray, "bodies columns t"]:
+    """Theta(X_test, X) v of networks of one output, for every column of v (bodies, N, columns)."""
+    groups = (v[:, :, some] for some in slices(v.shape[2], column_group(net, len(v))))
+    parts = (
+        backend.push_forward(net, point, backend.pull_back(net, point, X, group), X_test, "float64") for group in groups
+    )
+    return np.concatenate(list(parts), axis=1)
 
 
 def partners(

@@ -20,8 +20,9 @@ from rndlib.network import MLP
 from rndlib.training.backends.torch.linearise import apply, linearised
 from rndlib.training.backends.torch.stochastic import TorchMinibatches
 from rndlib.training.flow.library import Library
-from rndlib.training.problem import Problem, Spectrum, State, column_group
+from rndlib.training.problem import Problem, Spectrum, State
 from rndlib.training.protocols import (
+    Changes,
     Columns,
     Functions,
     Kernels,
@@ -108,15 +109,13 @@ class TorchBackend:
         return _array(linearised(net, start, points)[1].kernel_product(vectors[:, None])[:, 0])
 
     @torch.no_grad()
-    def transfer(
-        self, net: Network, params: Params, X: Points, v: Columns, X_test: TestPoints, dtype: str
-    ) -> Transferred:
-        start, points, columns = self._tensors((params, X, np.swapaxes(v, 1, 2)[..., None]), dtype)
-        parts = []
-        for group in columns.split(column_group(net, len(v)), 1):
-            changes = mapped(_array, _pulled(net, start, points, group))
-            parts.append(self._in_chunks(net, X_test, dtype, partial(_pushed, net), params, changes))
-        return np.concatenate(parts, axis=1)
+    def pull_back(self, net: Network, params: Params, X: Points, v: Columns) -> Changes:
+        start, points, columns = self._tensors((params, X, np.swapaxes(v, 1, 2)[..., None]))
+        return mapped(_array, _pulled(net, start, points, columns))
+
+    @torch.no_grad()
+    def push_forward(self, net: Network, params: Params, changes: Changes, X: TestPoints, dtype: str) -> Transferred:
+        return self._in_chunks(net, X, dtype, partial(_pushed, net), params, changes)
 
     @torch.no_grad()
     def integrate(
