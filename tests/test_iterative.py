@@ -84,14 +84,17 @@ def test_no_matrix_over_pairs_of_points_is_formed(monkeypatch):
 @pytest.mark.filterwarnings("ignore::rndlib.HeadsWarning")
 def test_what_does_not_fit_is_refused():
     net, small = MLP(3, width=32), GradientFlow(memory=2**10)
-    with pytest.raises(ValueError, match=r"solver: matrices over the 10 rows of X take .*, and memory = 1024 is"):
+    with pytest.raises(ValueError, match=r"over the 10 rows of X take 4\.7 KiB, and memory = 1024 is 1\.0 KiB: give"):
         DeepEnsemble(net, 2, solver=small).fit(DATA.X, DATA.y)
     finite = GradientFlow(time=1.0, memory=2**10)
     with pytest.raises(ValueError, match="fewer rows, or time = inf, for which they are not formed"):
         RND(net, 2, linearised=True, solver=finite).fit(DATA.X)
     close = np.concatenate([DATA.X + 1e-7 * k for k in range(4)])
-    with pytest.raises(ValueError, match="X: the tangent kernel of its 40 rows is too near to singular"):
+    with pytest.raises(ValueError, match="X: the tangent kernel of its 40 rows is too near to singular") as refused:
         RND(net, 2, linearised=True, solver=small).fit(close)
+    enough = float(str(refused.value).split("noise_std of about ")[1].split()[0])
+    assert 0 < enough < 0.01
+    BayesianRND(net, 2, noise_std=enough, linearised=True, solver=small).fit(close)
     with pytest.raises(ValueError, match="memory = 0"):
         GradientFlow(memory=0)
     many = np.random.default_rng(0).standard_normal((200_000, 3))
@@ -101,3 +104,15 @@ def test_what_does_not_fit_is_refused():
     ):
         BayesianRND(net, 2, noise_std=0.1).fit(many)
     assert RND(net, 2, linearised=True, solver=GradientFlow(time=inf)).fit(DATA.X).report.residual < 1e-6
+
+
+def test_the_noise_that_is_advised_is_enough():
+    """Where iterations and not rounding are the limit: eigenvalues that fall slowly beyond those taken out."""
+    A, r = kernel(0, 200, 3.0), np.random.default_rng(1).standard_normal((200, 2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(iterative, "RANK", 10)
+        patch.setattr(iterative, "ITERATIONS", 40)
+        with pytest.raises(ValueError, match="noise_std of about") as refused:
+            iterative.solve(lambda p: A @ p, r, 1e-4)
+        enough = float(str(refused.value).split("noise_std of about ")[1].split()[0])
+        iterative.solve(lambda p: A @ p, r, enough**2)

@@ -6,6 +6,7 @@ rank (Frangella, Tropp and Udell, 2023). Memory is N times that rank, and N time
 """
 
 from collections.abc import Callable
+from math import log
 
 import numpy as np
 from jaxtyping import Float
@@ -26,13 +27,16 @@ RTOL = 1e-6
 
 ITERATIONS = 1000
 
+POWERS = 20
+"""Products that estimate the largest eigenvalue that the preconditioner leaves, for the message of a failure."""
+
 
 def solve(product: Product, r: Columns, noise: float) -> Columns:
     """v with (Theta + noise I) v = r, up to RTOL. The random sketch of the preconditioner is always the same.
 
     Raises a ValueError if the columns have not converged after ITERATIONS products.
     """
-    precondition = _preconditioner(product, len(r), noise)
+    precondition, top = _preconditioner(product, len(r), noise)
     v, residual, z = np.zeros_like(r), r.copy(), precondition(r)
     p, rho, allowed = z, _dot(r, z), RTOL**2 * _dot(r, r)
     for _ in range(ITERATIONS):
@@ -47,14 +51,22 @@ def solve(product: Product, r: Columns, noise: float) -> Columns:
         before, rho = np.where(going, rho, 1.0), _dot(residual, z)
         p = z + np.where(going, rho / before, 0.0) * p
     left = float(np.sqrt((_dot(residual, residual) / np.maximum(_dot(r, r), np.finfo(float).tiny)).max()))
+    largest, x = 0.0, residual[:, :1]
+    for _ in range(POWERS):  # of the kernel as the iterations see it
+        largest = float(np.linalg.norm(x))
+        x = precondition(product(x / largest))
+    # With condition number c, k iterations leave 2 e^{-2 k / sqrt(c)} of the error, and c is this eigenvalue over the
+    # noise. Rounding leaves eps times the largest of the kernel itself over the noise.
+    enough = max(largest * (log(2 / RTOL) / (2 * ITERATIONS)) ** 2, len(r) * np.finfo(float).eps * top / RTOL)
     raise ValueError(
         f"X: the tangent kernel of its {len(r)} rows is too near to singular to train without forming it (a residual "
-        f"of {left:.0e} after {ITERATIONS} iterations): give a larger noise_std where it is offered, or more memory"
+        f"of {left:.0e} after {ITERATIONS} iterations): give noise_std of about {enough**0.5:.2g} or more where it is "
+        "offered, or more memory"
     )
 
 
-def _preconditioner(product: Product, n: int, noise: float) -> Callable[[Columns], Columns]:
-    """v to P^-1 v, where P is Theta + noise I with all but its largest eigenvalues made equal."""
+def _preconditioner(product: Product, n: int, noise: float) -> tuple[Callable[[Columns], Columns], float]:
+    """v to P^-1 v, where P is Theta + noise I with all but its largest eigenvalues made equal, and the largest one."""
     rank = min(n, RANK)
     sketch, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((n, rank)))
     image = np.concatenate([product(sketch[:, some : some + TOGETHER]) for some in range(0, rank, TOGETHER)], axis=1)
@@ -65,7 +77,7 @@ def _preconditioner(product: Product, n: int, noise: float) -> Callable[[Columns
     lower = linalg.cholesky((square + square.T) / 2, lower=True)
     vectors, roots, _ = linalg.svd(linalg.solve_triangular(lower, image.T, lower=True).T, full_matrices=False)
     values = np.maximum(np.maximum(roots**2 - shift, 0.0) + noise, shift)
-    return lambda v: v + vectors @ ((values[-1] / values - 1)[:, None] * (vectors.T @ v))
+    return lambda v: v + vectors @ ((values[-1] / values - 1)[:, None] * (vectors.T @ v)), float(values[0])
 
 
 def _dot(a: Columns, b: Columns) -> Float[np.ndarray, " columns"]:

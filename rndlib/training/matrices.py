@@ -9,10 +9,23 @@ def fit(n: int, memory: int) -> bool:
     return 8 * HELD * n**2 <= memory
 
 
+def size(n_bytes: int) -> str:
+    """A number of bytes in the unit that fits.
+
+    >>> from rndlib.training import matrices
+    >>> matrices.size(1), matrices.size(4800), matrices.size(2**32)
+    ('1 byte', '4.7 KiB', '4.0 GiB')
+    """
+    if n_bytes < 2**10:
+        return f"{n_bytes} byte{'s' * (n_bytes != 1)}"
+    power = min((n_bytes.bit_length() - 1) // 10, 3)
+    return f"{n_bytes / 2 ** (10 * power):,.1f} {' KMG'[power]}iB"
+
+
 def refusal(n: int, memory: int) -> str:
     """What is too small, and the first two remedies."""
-    needed, given = (f"{size / 2**30:,.1f} GiB" for size in (8 * HELD * n**2, memory))
+    needed = 8 * HELD * n**2
     return (
-        f"solver: matrices over the {n} rows of X take {needed}, and memory = {memory} is {given}: give "
-        "GradientFlow(memory=...) that much, fewer rows"
+        f"solver: matrices over the {n} rows of X take {size(needed)}, and memory = {memory} is {size(memory)}: give "
+        f"GradientFlow(memory={needed}), fewer rows"
     )
