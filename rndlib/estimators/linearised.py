@@ -33,7 +33,7 @@ def train(model: Any, X: Float[np.ndarray, "n *shape"], y: Float[np.ndarray, " n
             r = r + noise_std * draw_offsets(model.seed, block, len(X), model.heads)
         if y is not None:
             r = np.concatenate([r, np.broadcast_to(-y[:, None], (len(block), len(X), 1))], axis=2)
-        v, left = linear.weights(model._loaded, model.net_, tangent, X, r, flow, noise_std)
+        v, left, _ = linear.weights(model._loaded, model.net_, tangent, X, r, flow, noise_std)
         return [(v,)], Report(flow.time, left, 0.0, 1, True)
 
     blocks = split(model.bodies, 1)

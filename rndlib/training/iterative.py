@@ -6,11 +6,13 @@ rank (Frangella, Tropp and Udell, 2023). Memory is N times that rank, and N time
 """
 
 from collections.abc import Callable
-from math import log
+from math import inf, log
 
 import numpy as np
 from jaxtyping import Float
 from scipy import linalg
+
+from rndlib.network import MLP
 
 Columns = Float[np.ndarray, "n columns"]
 Product = Callable[[Columns], Columns]
@@ -26,6 +28,10 @@ RTOL = 1e-6
 """Residual of each column after training, relative to the one before: the precision of what the noise leaves."""
 
 ITERATIONS = 1000
+
+PER_PRODUCT = 1.8e-10
+"""CPU seconds of a product of Theta and one column, per row and parameter (see `work`), measured where `PER_CUBE` of
+`rndlib.training.matrices` was: 2.5, 13 and 91 microseconds a row at width 1,024 with 5, 64 and 500 columns of X."""
 
 POWERS = 20
 """Products that estimate the largest eigenvalue that the preconditioner leaves, for the message of a failure."""
@@ -63,6 +69,21 @@ def solve(product: Product, r: Columns, noise: float) -> Columns:
         f"of {left:.0e} after {ITERATIONS} iterations): give noise_std of about {enough**0.5:.2g} or more where it is "
         "offered, or more memory"
     )
+
+
+def work(net: MLP, n: int, columns: float) -> float:
+    """Estimated CPU seconds of products of Theta and this many columns. A hidden unit counts as eight parameters."""
+    return PER_PRODUCT * n * columns * (net.parameters(1) + 8 * net.width * (net.depth - 1))
+
+
+def columns(n: int, residuals: int, eigenvalue: float, noise: float) -> float:
+    """Estimated number of columns that `solve` takes products with, given eigenvalue number RANK of Theta.
+
+    That eigenvalue over the noise is about the condition number that the preconditioner leaves. Measured numbers of
+    iterations are between a quarter and twice the estimate.
+    """
+    condition = eigenvalue / noise + 1 if noise else inf
+    return min(n, RANK) + residuals * (1 + min(n, condition**0.5 * log(2 / RTOL) / 2))
 
 
 def _preconditioner(product: Product, n: int, noise: float) -> tuple[Callable[[Columns], Columns], float]:
