@@ -79,10 +79,11 @@ def work(net: MLP, n: int, columns: float) -> float:
 def columns(n: int, residuals: int, eigenvalue: float, noise: float) -> float:
     """Estimated number of columns that `solve` takes products with, given eigenvalue number RANK of Theta.
 
-    That eigenvalue over the noise is about the condition number that the preconditioner leaves. Measured numbers of
-    iterations are between a quarter and twice the estimate.
+    The preconditioner leaves about four times that eigenvalue. With 5 and 20 columns of X and noise of deviation 0.15,
+    measured numbers of iterations are within a fifth of the estimate; with 64 and 500, where all eigenvalues are alike,
+    they are down to a sixth and a ninth of it.
     """
-    condition = eigenvalue / noise + 1 if noise else inf
+    condition = 4 * eigenvalue / noise + 1 if noise else inf
     return min(n, RANK) + residuals * (1 + min(n, condition**0.5 * log(2 / RTOL) / 2))
 
 
