@@ -5,7 +5,7 @@ the value and the remedy.
 """
 
 from collections.abc import Iterable
-from math import inf, isfinite
+from math import inf, isfinite, nan
 from numbers import Integral, Real
 from typing import Any
 
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 def whole(name: str, value: Any, at_least: int) -> int:
     """An integer of `at_least` or more."""
+    _one(name, value)
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < at_least:
         raise ValueError(f"{name} = {value!r}: give a whole number of at least {at_least}")
     return int(value)
@@ -22,9 +23,9 @@ def whole(name: str, value: Any, at_least: int) -> int:
 
 def real(name: str, value: Any) -> float:
     """A finite real number."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
+    if not isfinite(number := _float(name, value)):
         raise ValueError(f"{name} = {value!r}: give a finite number")
-    return float(value)
+    return number
 
 
 def positive(name: str, value: Any) -> float:
@@ -43,9 +44,9 @@ def non_negative(name: str, value: Any) -> float:
 
 def duration(name: str, value: Any) -> float:
     """A training time: zero or more, infinity allowed."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= inf:
+    if not 0 <= (time := _float(name, value)) <= inf:
         raise ValueError(f"{name} = {value!r}: give a number of 0 or more, or math.inf")
-    return float(value)
+    return time
 
 
 def choice(name: str, value: Any, among: Iterable[str]) -> str:
@@ -123,6 +124,26 @@ def distinct(name: str, X: np.ndarray) -> np.ndarray:
             "them), which makes the kernel singular: drop the repeats, or give noise_std > 0 where it is offered"
         )
     return X
+
+
+def _float(name: str, value: Any) -> float:
+    """A real number as a float: NaN if it is no number, or too large for one."""
+    _one(name, value)
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return nan
+    try:
+        return float(value)
+    except OverflowError:  # an integer of more than 308 digits
+        return nan
+
+
+def _one(name: str, value: Any) -> None:
+    """Refuse an array or a list where one number is asked for."""
+    listed = isinstance(value, list | tuple)
+    if listed or (hasattr(value, "__array__") and not isinstance(value, np.generic | type)):
+        shape = (len(value),) if listed else tuple(value.shape)
+        each = " for all points: noise that differs from point to point is not offered" * (name == "noise_std")
+        raise ValueError(f"{name} is an array of shape {shape}: give one int or float{each}")
 
 
 def _numbers(name: str, values: ArrayLike) -> np.ndarray:

@@ -35,7 +35,7 @@ def train(model: Any, X: Float[np.ndarray, "n *shape"], y: Float[np.ndarray, "n 
             r = r + noise_std * drawn.offsets
         if y is not None:
             r = np.concatenate([r, np.broadcast_to(-y, (len(block), *y.shape))], axis=2)
-        v, left = linear.weights(backend, net, drawn.tangent, X, r, flow, noise_std)
+        v, left, by = linear.weights(backend, net, drawn.tangent, X, r, flow, noise_std)
         groups = slices(v.shape[2], column_group(net, len(block)))
         pulled = [backend.pull_back(net, drawn.tangent, X, v[:, :, some]) for some in groups]
         delta = mapped(lambda *parts: -np.concatenate(parts, axis=1), *pulled)
@@ -44,7 +44,8 @@ def train(model: Any, X: Float[np.ndarray, "n *shape"], y: Float[np.ndarray, "n 
                 for own, of_heads in zip(change, psi, strict=True):
                     own[:, : model.heads] -= of_heads.reshape(len(block), model.heads, *own.shape[2:])
         # What a prediction does not need would take as much memory again.
-        return drawn._replace(directions=None, offsets=None), ([(v,), *delta], Report(flow.time, left, 0.0, 1, True))
+        report = Report(flow.time, left, 0.0, 1, True, (f"Each head is solved for exactly, by {by}.",))
+        return drawn._replace(directions=None, offsets=None), ([(v,), *delta], report)
 
     blocks = split(model.bodies, 1)
     drawn, results = zip(*parallel(one, blocks), strict=True)
