@@ -67,9 +67,12 @@ def points(name: str, X: ArrayLike, in_dim: int | None) -> np.ndarray:
 
 
 def points_of_any_shape(name: str, X: ArrayLike, shape: tuple[int, ...] | None = None) -> np.ndarray:
-    """Points (n_samples, *shape) of a network of real weights as a finite float64 array; None allows any shape."""
+    """Points (n_samples, *shape) of a network of real weights as a finite float64 array; None allows any shape.
+
+    Whole numbers and truth values are converted, but images of bytes are refused.
+    """
     array = np.asarray(X)
-    if array.dtype.kind in "iub":
+    if array.dtype == np.uint8 and array.ndim > 2:
         raise ValueError(
             f"{name} has the type {array.dtype}: give real numbers of about 1, such as {name} / 255 for pixels"
         )

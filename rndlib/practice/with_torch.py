@@ -106,7 +106,7 @@ def _fit(model: nn.Module, task: Task, likelihood: str, hessian: str, labels: to
 def _seeded(seed: int) -> Iterator[None]:
     """Set PyTorch's global generator, from which modules draw their weights, to `seed`, and restore it afterwards."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         yield
 
 
