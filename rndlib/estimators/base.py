@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, fields, is_dataclass, replace
-from typing import Any, TypeVar, cast
+from functools import partial
+from math import inf
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -18,14 +20,16 @@ from rndlib.any_network import AnyNetwork
 from rndlib.cores import slices
 from rndlib.estimators.automatic import Automatic
 from rndlib.estimators.budget import ErrorBudget, error_budget
+from rndlib.estimators.departure import NETWORKS, PROBES, Departure, Kind, measure, probes
 from rndlib.estimators.exact import Exact
 from rndlib.estimators.units import Units
 from rndlib.network import MLP
-from rndlib.theory import reference
+from rndlib.theory import kernels, reference
 from rndlib.training import backends
 from rndlib.training.problem import Drawn, Task, Trained, column_group
 from rndlib.training.protocols import Backend
-from rndlib.training.solvers import GradientFlow, Report, Solver, StochasticGradient
+from rndlib.training.solvers import GradientDescent, GradientFlow, Report, Solver, StochasticGradient
+from rndlib.training.solvers.gradient_flow import DRAWS
 from rndlib.training.trees import mapped
 from rndlib.training.weights import Params, Role
 
@@ -38,6 +42,9 @@ MeanFunction = Callable[[Float[np.ndarray, "t *shape"]], Variances]
 """A function of points in the user's units, (T,) or (T, outputs)."""
 Prediction = Variances | tuple[Variances, Variances]
 Model = TypeVar("Model", bound="Estimator")
+MOST_MEASURED = 2000
+"""Points up to which the departure is measured where training itself forms no kernel."""
+
 CHOSEN = ("net_", "noise_std_", "input_scales_", "log_evidence_")
 """Attributes of a fitted model that automatic mode chooses."""
 
@@ -66,6 +73,8 @@ class Estimator(BaseEstimator):
     _bayesian = False  # whether errors start with covariance Theta rather than kappa
     _labelled = True  # whether labels choose the network in automatic mode
     _linear = False  # whether networks are linearised
+    _covered = True  # whether a theorem is about them
+    _kind: ClassVar[Kind] = "error"  # what `variance` is the mean square or the sample variance of
     _crowded = False  # whether many heads share their parameters
     _exact = cast("Exact | None", None)
     _trained = cast("Trained | None", None)
@@ -223,13 +232,13 @@ class Estimator(BaseEstimator):
         fitted = self._fitted
         points, backend = fitted._inputs(self._points(X)), fitted._loaded
 
-        def kernels(drawn: Drawn, params: Params) -> np.ndarray:
+        def own(drawn: Drawn, params: Params) -> np.ndarray:
             if not fitted._linear:
                 return np.add(*backend.tangent_kernels(fitted.net_, params, points))
             kernel = np.add(*backend.tangent_kernels(fitted.net_, drawn.tangent, points))
             return np.eye(drawn.start[-1][0].shape[1])[:, :, None, None] * kernel  # no head shares its parameters
 
-        return fitted._trained.per_body(kernels)
+        return fitted._trained.per_body(own)
 
     def _values(self, X: ArrayLike) -> Functions:
         """What `variance` is the variance or the mean square of."""
@@ -297,7 +306,7 @@ class Estimator(BaseEstimator):
         # X in row order: data frames are stored by columns, and the memory order changes rounding.
         options: dict[str, Any] = {"dtype": np.float64, "order": "C"}
         if y is None:
-            points = validate_data(self, X, y, **options)
+            points = validate_data(self, X, cast("Any", y), **options)  # it knows whether labels are needed
         else:
             points, y = validate_data(self, X, y, y_numeric=True, multi_output=True, **options)
             y = checks.outputs("y", y, len(points))
@@ -330,13 +339,83 @@ class Estimator(BaseEstimator):
         model: Any = copy(self)
         return model, model._begin(X, np.zeros(np.shape(X)[:1]))[0]  # scikit-learn asks ensembles for labels
 
-    def _end(self: Model, trained: Trained, X: np.ndarray) -> Model:
-        """Keep the trained bodies, what they were trained on, and a copy of the estimator that trained them."""
+    def _end(self: Model, trained: Trained, X: np.ndarray, y: np.ndarray | None = None) -> Model:
+        """Keep the trained bodies, what they were trained on, and a copy of the estimator that trained them.
+
+        Warns with `DepartureWarning` if they are far from the theorem; y (N, outputs) are the labels that they have.
+        """
         self._trained = trained
-        self._report = replace(trained.report, notes=(*self._notes, *trained.report.notes))
+        measured = self._measure(X, y)
+        if measured:
+            measured.warn(stacklevel=3)
+        notes = (*self._notes, *trained.report.notes)
+        if isinstance(self.net_, AnyNetwork) and self.net_.untrained:
+            notes += (f"Not trained, as they start the same in every draw: {', '.join(self.net_.untrained)}.",)
+        self._report = replace(trained.report, notes=notes, departure=measured)
         self._X = None if isinstance(self.solver, StochasticGradient) else X.copy()  # It may be large, and has no law.
         self._as_fitted = copy(self)
         return self
+
+    def _measure(self, X: np.ndarray, y: np.ndarray | None) -> Departure | None:
+        """How far trained networks are from the theorem; None where there is no theorem, or its kernel is not known."""
+        solver, trained, n = GradientFlow() if self.solver is None else self.solver, self._trained, len(X)
+        if trained is None or self._linear or not self._covered or not self.net_.hidden_parameters:
+            return None
+        if isinstance(solver, StochasticGradient) and (not self._bayesian or solver.patience or n > MOST_MEASURED):
+            return None  # there is no training time to which the theorem could refer
+        if isinstance(solver, GradientDescent) and n > MOST_MEASURED:
+            return None
+        net, most = self.net_, PROBES
+        kernel: Any = net
+        if isinstance(net, AnyNetwork):
+            kernel, most = partial(kernels.empirical, net, draws=DRAWS), PROBES // 4
+        points = probes(X, most)
+        try:
+            train, across = (reference.between(kernel, X, other) for other in (X, points))
+            probe = reference.diagonal(kernel, points)
+        except ValueError:  # an activation whose kernel cannot be integrated
+            return None
+        places, enough = np.concatenate([X, points]), 0
+        start, after, offsets = [], [], []
+        for drawn, (block, params) in zip(trained.drawn, trained.blocks, strict=True):
+            start.append(self._start_values(drawn, places, "float64"))
+            after.append(self._end_values(points, drawn, params))
+            offsets += [] if drawn.offsets is None else [drawn.offsets]
+            enough += len(block)
+            if enough >= NETWORKS:
+                break
+        bodies = min(enough, trained.bodies)
+        head = slice(1 if self._kind == "ensemble" else None)
+        try:
+            return measure(
+                self._kind,
+                np.concatenate(start)[:bodies, head],
+                np.concatenate(after)[:bodies, head],
+                train,
+                across,
+                probe,
+                bayesian=self._bayesian,
+                y=None if y is None else y[:, 0],
+                noise_std=self._noise,
+                offsets=np.concatenate(offsets)[:bodies, :, head] if offsets else None,
+                time=getattr(solver, "time", inf),
+                learning_rate=solver.learning_rate if isinstance(solver, GradientDescent) else None,
+                mean=self._mean_at(points),
+            )
+        except ValueError:  # a kernel that is singular in float64
+            return None
+
+    def _start_values(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
+        """Functions of an ensemble, or errors, before training, at points X in the network's units."""
+        raise NotImplementedError
+
+    def _end_values(self, X: np.ndarray, drawn: Drawn, params: Params) -> PerHead:
+        """The same after training."""
+        raise NotImplementedError
+
+    def _mean_at(self, X: np.ndarray) -> Float[np.ndarray, " t"] | None:
+        """The mean network at points X in the network's units, where there is one; of its first output."""
+        return None
 
     def _network(self, columns: int) -> MLP:
         """The network for points with this number of columns."""

@@ -2,7 +2,7 @@
 
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -14,12 +14,8 @@ from rndlib import checks
 from rndlib.estimators import linearised
 from rndlib.estimators.base import Functions, MeanFunction, PerHead, Prediction, Variances, label_interval
 from rndlib.estimators.rnd import Distillation
-from rndlib.network import MLP
 from rndlib.theory import laws, reference
-from rndlib.theory.crowding import points_that_count, warn_if_narrow
-from rndlib.training import matrices
-from rndlib.training.problem import Drawn
-from rndlib.training.solvers import GradientFlow
+from rndlib.training.problem import Drawn, Trained
 from rndlib.training.weights import Params, Role, draw, draw_directions
 
 
@@ -59,7 +55,7 @@ class BayesianRND(RegressorMixin, Distillation):
     prior_mean: MeanFunction | None = None
 
     _bayesian = True
-    _mean_network = None
+    _mean_network = cast("Trained | None", None)
 
     def _check(self) -> None:
         super()._check()
@@ -81,7 +77,8 @@ class BayesianRND(RegressorMixin, Distillation):
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "BayesianRND":
         """Train the predictors on X (N, in_dim), and the mean network on y (N,) if y is given and `mean` is not.
 
-        Warns with `HeadsWarning` if there are too many heads for the width. Raises as in `DeepEnsemble.fit`.
+        Warns with `DepartureWarning` if the variance or the mean is far from the theorem's. Raises as in
+        `DeepEnsemble.fit`.
 
         >>> from rndlib import MLP, BayesianRND, datasets
         >>> data = datasets.toy(seed=0)
@@ -95,7 +92,6 @@ class BayesianRND(RegressorMixin, Distillation):
             trained = self._fit(points, labels)
             self._mean_network = None if labels is None else trained
             return self._end(trained, points)
-        warn_if_narrow(self.net_, self.heads, self._points_that_count(points), self._psi)
         trained = self._fit(points, None)
         if labels is not None:
             outputs = labels.shape[1]
@@ -108,7 +104,7 @@ class BayesianRND(RegressorMixin, Distillation):
                 return labels.T + self._functions(drawn.start, points, "float64")
 
             self._mean_network = self._train(outputs, 1, Role.MEAN, points, draws, targets)
-        return self._end(trained, points)
+        return self._end(trained, points, labels)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
         """Mean of the function at X (T, in_dim): (T,); with `return_std` also its posterior standard deviation.
@@ -183,15 +179,7 @@ class BayesianRND(RegressorMixin, Distillation):
         further = copy(self)
         further.heads, further.bodies, further._seed = count, 1, int(rng.integers(2**31))
         drawn = further._draw([0], len(self._exact.X))
-        return self._units.spread(further._errors(self._inputs(points), drawn, [])[0], self._outputs)
-
-    def _points_that_count(self, X: np.ndarray) -> float:
-        solver = self.solver or GradientFlow()
-        # Other solvers need no kernel, so there may be more points than a kernel matrix has room for.
-        formed = isinstance(solver, GradientFlow) and matrices.fit(len(X), solver.memory)
-        if self.heads == 1 or not isinstance(self.net_, MLP) or not formed:
-            return len(X)
-        return points_that_count(self.net_, X, self._noise)
+        return self._units.spread(further._end_values(self._inputs(points), drawn, [])[0], self._outputs)
 
     def _means(self, X: ArrayLike) -> Float[np.ndarray, "means t *outputs"]:
         """The mean estimate, one for all bodies or, of linearised ones, one for each."""
@@ -200,17 +188,24 @@ class BayesianRND(RegressorMixin, Distillation):
             return fitted._of_user("mean", points)[None]
         if fitted._mean_network is None:
             raise NotFittedError("fit had no y to train a mean on: call fit(X, y), or give mean= a function of X")
-        inputs = fitted._inputs(points)
-        if fitted._exact is not None:
-            return fitted._functions_of(fitted._exact.transfer(fitted._exact.weights, inputs)[None], points)
+        return fitted._functions_of(fitted._own_means(fitted._inputs(points)), points)
+
+    def _own_means(self, X: np.ndarray) -> Float[np.ndarray, "means outputs t"]:
+        """The mean estimate of the networks, at points X in their units."""
+        if self._exact is not None:
+            return self._exact.transfer(self._exact.weights, X)[None]
 
         def mean(drawn: Drawn, params: Params) -> np.ndarray:
-            if fitted._linear:
-                return linearised.means(fitted, drawn, params, inputs)
-            f, before = (fitted._functions(at, inputs, fitted._precision) for at in (params, drawn.start))
+            if self._linear:
+                return linearised.means(self, drawn, params, X)
+            f, before = (self._functions(at, X, self._precision) for at in (params, drawn.start))
             return f - before
 
-        return fitted._functions_of(fitted._mean_network.per_body(mean), points)
+        assert self._mean_network is not None
+        return self._mean_network.per_body(mean)
+
+    def _mean_at(self, X: np.ndarray) -> Float[np.ndarray, " t"] | None:
+        return None if self._mean_network is None else self._own_means(X)[0, 0]
 
     def _draw(self, bodies: list[int], n_samples: int = 0) -> Drawn:
         heads = range(self.heads) if self._linear or self._psi == "independent" else None

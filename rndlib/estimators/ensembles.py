@@ -36,6 +36,8 @@ class _Ensemble(RegressorMixin, Estimator):
     _: KW_ONLY
     prior_mean: MeanFunction | None = None
 
+    _kind = "ensemble"
+
     def _check(self) -> None:
         super()._check()
         checks.whole("members", self.members, at_least=1)
@@ -72,7 +74,8 @@ class _Ensemble(RegressorMixin, Estimator):
             blocks = split(self.members, block_size(self.net_, labels.shape[1], len(points)))
             drawn = [draws(block) for block in blocks]
             return self._end(Trained(self.members, [(block, []) for block in blocks], exact.REPORT, drawn), points)
-        return self._end(self._train(labels.shape[1], self.members, Role.MEMBER, points, draws, targets), points)
+        trained = self._train(labels.shape[1], self.members, Role.MEMBER, points, draws, targets)
+        return self._end(trained, points, labels)
 
     def functions(self, X: ArrayLike) -> Functions:
         """Every member's trained function at X (T, in_dim): (members, T), in the units of y.
@@ -84,18 +87,20 @@ class _Ensemble(RegressorMixin, Estimator):
         (4, 5)
         """
         fitted, points = self._fitted, self._points(X)
-        return fitted._functions_of(fitted._trained.per_body(partial(fitted._after, fitted._inputs(points))), points)
+        return fitted._functions_of(
+            fitted._trained.per_body(partial(fitted._end_values, fitted._inputs(points))), points
+        )
 
-    def _after(self, X: np.ndarray, drawn: Drawn, params: Params) -> PerHead:
+    def _end_values(self, X: np.ndarray, drawn: Drawn, params: Params) -> PerHead:
         """The members' functions after training, at points X in the network's units."""
         if self._exact is None:
             return self._functions(params, X, self._precision) + self._added(drawn, X, self._precision)
-        r = np.swapaxes(self._before_training(drawn, self._exact.X, "float64"), 1, 2)
+        r = np.swapaxes(self._start_values(drawn, self._exact.X, "float64"), 1, 2)
         if drawn.offsets is not None:
             r = r + self._noise * drawn.offsets
         v = self._exact.solve(np.moveaxis(r, 1, 0).reshape(r.shape[1], -1))
         away = self._exact.transfer(v, X).reshape(len(r), -1, len(X)) - self._exact.transfer(self._exact.weights, X)
-        return self._before_training(drawn, X, self._precision) - away
+        return self._start_values(drawn, X, self._precision) - away
 
     def initial(self, X: ArrayLike, heads: int = 1) -> Functions:
         """Every member's function before training at X (T, in_dim): (members, T). Needs no `fit`.
@@ -114,10 +119,10 @@ class _Ensemble(RegressorMixin, Estimator):
     def _initial(self, X: np.ndarray, heads: int = 1) -> PerHead:
         """The members' functions before training, at points X in the network's units."""
         if heads == 1 and self._trained is not None:
-            return self._trained.per_body(lambda drawn, _: self._before_training(drawn, X, self._precision))
+            return self._trained.per_body(lambda drawn, _: self._start_values(drawn, X, self._precision))
 
         def values(bodies: list[int]) -> np.ndarray:
-            return self._before_training(self._draw(bodies, heads=heads), X, self._precision)
+            return self._start_values(self._draw(bodies, heads=heads), X, self._precision)
 
         return blockwise(values, self.members, block_size(self.net_, heads, len(X)))
 
@@ -127,7 +132,7 @@ class _Ensemble(RegressorMixin, Estimator):
         start = draw(self.net_, outputs, self._seed, Role.MEMBER, bodies)
         return Drawn(start, start)
 
-    def _before_training(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
+    def _start_values(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
         return self._functions(drawn.start, X, dtype) + self._added(drawn, X, dtype)
 
     def _added(self, drawn: Drawn, X: np.ndarray, dtype: str) -> Float[np.ndarray, "#bodies #heads #t"]:

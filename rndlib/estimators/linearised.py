@@ -30,7 +30,7 @@ def train(model: Any, X: Float[np.ndarray, "n *shape"], y: Float[np.ndarray, "n 
 
     def one(block: list[int]) -> tuple[Drawn, tuple[Params, Report]]:
         drawn = model._draw(block, len(X))
-        r = np.swapaxes(model._start_errors(drawn, X, "float64"), 1, 2)
+        r = np.swapaxes(model._start_values(drawn, X, "float64"), 1, 2)
         if noise_std:
             r = r + noise_std * drawn.offsets
         if y is not None:

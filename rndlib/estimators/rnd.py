@@ -52,7 +52,7 @@ class Distillation(Estimator):
         """
         fitted = self._fitted
         points = fitted._inputs(self._points(X))
-        return fitted._units.spread(fitted._trained.evaluate(partial(fitted._errors, points)), fitted._outputs)
+        return fitted._units.spread(fitted._trained.evaluate(partial(fitted._end_values, points)), fitted._outputs)
 
     def initial(self, X: ArrayLike) -> tuple[Functions, Functions]:
         """Predictors before training and targets at X (T, in_dim): each (bodies * heads, T), one body after the other.
@@ -105,13 +105,13 @@ class Distillation(Estimator):
         """The target's functions at X."""
         raise NotImplementedError
 
-    def _start_errors(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
+    def _start_values(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
         return self._functions(drawn.start, X, dtype) - self._target(drawn, X, dtype)
 
-    def _errors(self, X: np.ndarray, drawn: Drawn, params: Params) -> PerHead:
+    def _end_values(self, X: np.ndarray, drawn: Drawn, params: Params) -> PerHead:
         """The errors of every body after training, at points X in the network's units."""
         if self._exact is not None:
-            return self._start_errors(drawn, X, self._precision) - self._transferred(drawn, X)
+            return self._start_values(drawn, X, self._precision) - self._transferred(drawn, X)
         if self._linear:
             return linearised.errors(self, drawn, params, X)
         return self._functions(params, X, self._precision) - self._target(drawn, X, self._precision)
@@ -119,7 +119,7 @@ class Distillation(Estimator):
     def _transferred(self, drawn: Drawn, X: np.ndarray) -> PerHead:
         """What exact training takes off the error at the start."""
         assert self._exact is not None
-        r = np.swapaxes(self._start_errors(drawn, self._exact.X, "float64"), 1, 2)
+        r = np.swapaxes(self._start_values(drawn, self._exact.X, "float64"), 1, 2)
         if drawn.offsets is not None:
             r = r + self._noise * drawn.offsets
         columns = np.moveaxis(r, 1, 0).reshape(r.shape[1], -1)

@@ -24,6 +24,8 @@ class MisbuiltTarget(BayesianRND):
     per body.
     """
 
+    _covered = False
+
     def __init__(
         self,
         net: MLP,
@@ -56,6 +58,8 @@ class NoiseWithoutPull(BayesianRND):
     It fits the jittered targets exactly. With G = Theta_XX^-1 Theta_Xx, its error in the limit has the covariance of
     the noise-free posterior plus `jitter^2 G^T G`. One head per body.
     """
+
+    _covered = False
 
     def __init__(self, net: MLP, bodies: int, *, jitter: float, seed: int = 0, solver: Solver | None = None):
         super().__init__(net, 1, bodies, seed=seed, solver=solver)

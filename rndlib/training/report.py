@@ -1,6 +1,7 @@
 """The report of a training run, and the error that it raises when it fails."""
 
 from dataclasses import dataclass
+from typing import Any
 
 
 class DivergenceError(RuntimeError):
@@ -30,6 +31,8 @@ class Report:
     converged: Whether the requested accuracy was reached. For minibatches, whether all epochs ran or the patience
         ran out.
     notes: Sentences on what was chosen, and how the numbers were found.
+    departure: How far the networks are from their theorem, an `rndlib.estimators.departure.Departure`, whose text is a
+        sentence; None where they are linear, or there is no theorem.
 
     >>> from rndlib import MLP, RND, datasets
     >>> report = RND(MLP(3, width=64), heads=4).fit(datasets.toy(0).X).report
@@ -43,6 +46,7 @@ class Report:
     evaluations: int
     converged: bool
     notes: tuple[str, ...] = ()
+    departure: Any = None
 
     def __or__(self, other: "Report") -> "Report":
         """The joint report of two groups of bodies."""
