@@ -4,13 +4,38 @@ Each check returns the value in the form that the library works with, or raises 
 the value and the remedy.
 """
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
 from math import inf, isfinite, nan
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+FAR = 10.0
+"""Factor by which a scale may be off. A column of deviation s adds s^2 to kernels, where others add 1: from 10 on it
+has the weight of a hundred. Labels of ten prior deviations have a likelihood of e^-50 under the prior."""
+
+LITTLE = 100.0
+"""Factor by which a column may be below the largest, so that it has 1e-4 of its weight, and labels below their prior.
+Further than FAR, as both do no more than waste: what is reported is too wide, and not too narrow."""
+
+SHOWN = 3
+"""Columns of X that a warning names."""
+
+
+class ScaleWarning(UserWarning):
+    """A column of X, or y, is so far from the scale that the network is made for that the fit will mean little.
+
+    >>> import warnings
+    >>> from rndlib import checks
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", checks.ScaleWarning)
+    ...     checks.scales([[2001.0], [2003.0]], [1.0, -1.0], prior_std=1.8)
+    Traceback (most recent call last):
+    rndlib.checks.ScaleWarning: X: networks expect columns of mean 0 and deviation 1: column 0 has mean 2e+03 and deviation 1, give (column - 2002) / 1
+    """  # noqa: E501 - a message is one line
 
 
 def whole(name: str, value: Any, at_least: int) -> int:
@@ -127,6 +152,63 @@ def distinct(name: str, X: np.ndarray) -> np.ndarray:
             "them), which makes the kernel singular: drop the repeats, or give noise_std > 0 where it is offered"
         )
     return X
+
+
+def scales(X: ArrayLike, y: ArrayLike | None, prior_std: float | None, noise_std: float = 0.0) -> None:
+    """Warn, with a ScaleWarning, of columns of X (N, columns) or labels y (N,) on scales that no network is made for.
+
+    A column is refused no value, but named where its mean is beyond FAR of its own deviation and of 1, where its
+    deviation is beyond FAR, or below 1 and the largest by LITTLE although many of its values differ; and all columns
+    where their root mean square is below 1 / FAR. X of another shape is judged as one column. Labels are named
+    where their root mean square, noise_std^2 taken off its square, is FAR times `prior_std` or more, the deviation of
+    the network's prior at X (the root of the mean of its NTK's diagonal), or less than it by LITTLE; None leaves them
+    out. A warning says what to subtract, and what to divide by.
+    """
+    points = np.asarray(X, np.float64)
+    columns = points if points.ndim == 2 else points.reshape(-1, 1)
+    said = list(_off(columns)) if len(columns) > 1 else []
+    if said:
+        more = f", and {len(said) - SHOWN} more such columns" * (len(said) > SHOWN)
+        _warn(f"X: networks expect columns of mean 0 and deviation 1: {'; '.join(said[:SHOWN])}{more}")
+    if y is None or prior_std is None:
+        return
+    targets = np.asarray(y, np.float64)
+    mean, std, square = float(targets.mean()), float(targets.std()), float(np.mean(targets**2))
+    # `square` is what is left of labels for the network to explain, of which noise may be all.
+    far, little = square - noise_std**2 > (FAR * prior_std) ** 2, 0 < square < (prior_std / LITTLE) ** 2 and not said
+    if far or little:
+        scale = std or abs(mean)
+        given = f"{_centred('y', mean)} / {scale:.3g}" if std and abs(mean) > std / FAR else f"y / {scale:.3g}"
+        noise = f" and noise_std / {scale:.3g}" if noise_std else ""
+        _warn(
+            f"y has mean {mean:.3g} and deviation {std:.3g}, and the network's prior at X a deviation of "
+            f"{prior_std:.2g}: variances will be too {'small' if far else 'large'} for such labels: give {given}{noise}"
+        )
+
+
+def _off(columns: np.ndarray) -> Iterator[str]:
+    """What is wrong with the scale of each column (N, columns), in words, and what to give."""
+    mean, std = columns.mean(0), columns.std(0)
+    size = float(np.sqrt(np.mean(columns**2)))
+    if 0 < size < 1 / FAR:
+        yield f"all of X has a root mean square of {size:.1g}, give X / {size:.2g}"
+        return
+    quarters = np.quantile(columns, [0.25, 0.75], axis=0)
+    little = (std > 0) & (std * LITTLE < min(float(std.max()), 1.0)) & (quarters[0] < quarters[1])
+    for j in np.flatnonzero((np.abs(mean) > FAR * np.maximum(std, 1.0)) | (std > FAR) | little):
+        if std[j]:
+            given = f"give {_centred('column', mean[j])} / {std[j]:.3g}"
+            yield f"column {j} has mean {mean[j]:.3g} and deviation {std[j]:.3g}, {given}"
+        else:
+            yield f"column {j} is {mean[j]:.3g} throughout, leave it out"
+
+
+def _centred(name: str, mean: float) -> str:
+    return f"({name} {'-' if mean > 0 else '+'} {abs(mean):.4g})"
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, ScaleWarning, stacklevel=5)  # of who called the method that began with `scales`
 
 
 def _float(name: str, value: Any) -> float:

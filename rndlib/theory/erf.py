@@ -23,7 +23,7 @@ _STRIP = 2**15
 _LARGE = 2**22
 
 Points = Float[np.ndarray, "n d"]
-Vector = Float[np.ndarray, " n"]
+Vector = Float[np.ndarray, " _"]
 Strip = Float[np.ndarray, "rows cols"]
 
 
@@ -71,8 +71,8 @@ def pullback(
 ) -> tuple[float, Float[np.ndarray, " d"], float, float]:
     """The sum of W * Theta, and its derivatives by the logs of a factor of each column of X, of sigma_w and of sigma_b.
 
-    The depth is 2 or more. `theta` is `ntk(net, X)`, of which the lower triangle is read. W is symmetric; `weights(rows)` returns those rows of
-    its lower triangle, up to the column `rows.stop`, in an array that may be overwritten.
+    The depth is 2 or more. `theta` is `ntk(net, X)`, of which the lower triangle is read. W is symmetric, and
+    `weights(rows)` returns those rows of its lower triangle, up to the column `rows.stop`; they are overwritten.
     """
     Z = _weighted(net, X)
     q = _variances(net, Z)

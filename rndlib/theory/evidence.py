@@ -6,31 +6,42 @@ Theta is the NTK of an erf network that reads X / input_scales. Its log evidence
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, log, pi
+from math import exp, inf, log, pi
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy.linalg import eigh, lapack, solve_triangular
-from scipy.optimize import minimize
+from scipy.linalg import eigh, get_lapack_funcs, solve_triangular
+from scipy.optimize import minimize, minimize_scalar
 
 from rndlib import checks
 from rndlib.network import MLP
 from rndlib.theory import erf
 
 # Points that the starts are tried on, and iterations there.
-_FEW, _TRIAL, _FULL = 256, 25, 100
+_FEW, _TRIAL, _FULL = 200, 20, 100
 # (sigma_w, sigma_b) to start from: with small biases the network is a smooth function of scalar products, with large
 # ones of differences of points. Evidence has optima of both kinds.
 _STARTS = [(1.0, 0.5), (1.0, 3.0)]
-_INPUT_SCALE, _WEIGHT, _BIAS, _OUTPUT, _NOISE = (1e-3, 1e4), (0.1, 10.0), (1e-2, 100.0), (1e-3, 1e3), (1e-3, 3.0)
+# Prior deviation of log sigma_w and log sigma_b about 0. Without it, evidence from few points takes them to 0.01
+# or 100, and other points are predicted worse.
+_SPREAD = 1.0
+# Where each hyperparameter is sought, for columns of X and y of deviation 1.
+_INPUT_SCALE, _WEIGHT, _BIAS, _OUTPUT, _NOISE = (1e-3, 1e4), (0.1, 10.0), (1e-2, 1e2), (1e-3, 1e3), (1e-3, 3.0)
 
 Matrix = Float[np.ndarray, "n n"]
 Labels = Float[np.ndarray, "n outputs"]
-Points = Float[np.ndarray, "n d"]
-Vector = Float[np.ndarray, " p"]
-Bounds = Float[np.ndarray, "p 2"]
+_factor, _solve, _invert = get_lapack_funcs(("potrf", "potrs", "potri"), dtype=np.float64)
 
+Points = Float[np.ndarray, "n d"]
+Vector = Float[np.ndarray, " _"]
+Bounds = Float[np.ndarray, "_ 2"]
+
+# Logs of noise over signal, in of_kernel, and with a noise that is given of the signal over the labels.
+_RATIOS = (-20.0, 10.0)
+_EPS = 1e-13  # smallest eigenvalue over the largest, of a matrix that is not singular
+_ENOUGH = 1e-5  # change of the loss in an iteration that ends L-BFGS, relative to it
 _REFUSED = 1e10  # in place of infinity, which L-BFGS cannot interpolate
 
 
@@ -75,6 +86,8 @@ def maximise(
     """
     X = checks.points("X", X, None)
     Y = _columns(y, len(X))
+    if not depths or any(checks.whole("depths", depth, at_least=1) < 2 for depth in depths):
+        raise ValueError(f"depths = {depths!r}: give whole numbers of at least 2")
     if noise_std is not None:
         noise_std = checks.non_negative("noise_std", noise_std)
     if input_scales is not None:
@@ -84,25 +97,17 @@ def maximise(
     order = np.random.default_rng(seed).permutation(len(X))[: checks.whole("most_rows", most_rows, at_least=1)]
     bounds = _bounds(X.shape[1], noise_std, input_scales)
     few = order[:_FEW]
-    starts = [
-        (depth, _start(depth, X[few], np.array([sigma_w, sigma_b]), bounds))
-        for depth in depths
-        for sigma_w, sigma_b in _STARTS
-    ]
-    for rows, iterations, kept in ((few, _TRIAL, 2), (order, _TRIAL, 1), (order, _FULL, 1)):
-        climbed = [
-            (*_climb(X[rows], Y[rows], depth, start, bounds, noise_std, iterations), depth) for depth, start in starts
-        ]
-        climbed.sort(key=lambda end: end[0])
-        starts = [(depth, place) for _, place, depth in climbed[:kept]]
-    loss, place, depth = climbed[0]
+    starts = [(depth, _start(depth, X[few], *sigmas, bounds)) for depth in depths for sigmas in _STARTS]
+    # The best two of the trials on few points are continued on all, and the better of these to the end.
+    for rows, iterations, kept in ((few, _TRIAL, 2), (order, _TRIAL // 2, 1), (order, _FULL, 1)):
+        ends = [(depth, *_climb(X[rows], Y[rows], depth, at, bounds, noise_std, iterations)) for depth, at in starts]
+        ends.sort(key=lambda end: end[2])
+        starts = [(depth, at) for depth, at, _ in ends[:kept]]
+    depth, at, loss = ends[0]
     if loss == inf:
-        raise ValueError(
-            f"noise_std = {noise_std!r}: the kernel of X is singular for all hyperparameters that were tried: give a "
-            "larger noise_std, or none to have it chosen"
-        )
-    net, scales, output_scale, noise = _read(place, depth, X.shape[1], noise_std)
-    return Hyperparameters(net, scales, output_scale, noise, -loss, len(order))
+        raise _singular("of X", noise_std)
+    net, scales, output_scale, noise = _read(at, depth, X.shape[1], noise_std)
+    return Hyperparameters(net, scales, output_scale, noise, _prior(at)[0] - loss, len(order))
 
 
 def _bounds(in_dim: int, noise_std: float | None, input_scales: Vector | None) -> Bounds:
@@ -114,37 +119,46 @@ def _bounds(in_dim: int, noise_std: float | None, input_scales: Vector | None) -
     return np.log(np.vstack([scales, _WEIGHT, _BIAS, _OUTPUT, _NOISE if noise_std is None else (1.0, 1.0)]))
 
 
-def _start(depth: int, X: Points, sigmas: Vector, bounds: Bounds) -> Vector:
+def _start(depth: int, X: Points, sigma_w: float, sigma_b: float, bounds: Bounds) -> Vector:
     """Input scales of 1, a mean prior variance of 1 and a noise of a half, within bounds."""
-    start = np.log(np.concatenate([np.ones(X.shape[1]), sigmas, [1.0, 0.5]]))
+    start = np.log([*[1.0] * X.shape[1], sigma_w, sigma_b, 1.0, 0.5])
     net, scales, _, _ = _read(np.clip(start, *bounds.T), depth, X.shape[1], None)
     start[-2] = -np.log(np.mean(erf.diagonal(net, X / scales))) / 2
     return np.clip(start, *bounds.T)
 
 
-def _read(place: Vector, depth: int, in_dim: int, noise_std: float | None) -> tuple[MLP, Vector, float, float]:
+def _prior(at: Vector) -> tuple[float, Vector]:
+    """Minus the log density of `at`, up to a constant, and its derivatives: of log sigma_w and log sigma_b alone."""
+    slope = np.zeros_like(at)
+    slope[-4:-2] = at[-4:-2] / _SPREAD**2
+    return float(slope @ at / 2), slope
+
+
+def _read(at: Vector, depth: int, in_dim: int, noise_std: float | None) -> tuple[MLP, Vector, float, float]:
     """Network, input scales, output scale and noise from their logs."""
-    scales = np.exp(place[:in_dim])
-    sigma_w, sigma_b, output_scale, noise = np.exp(place[in_dim:]).tolist()
+    scales = np.exp(at[:in_dim])
+    sigma_w, sigma_b, output_scale, noise = np.exp(at[in_dim:]).tolist()
     net = MLP(in_dim, depth=depth, activation="erf", sigma_w=sigma_w, sigma_b=sigma_b)
     return net, scales, output_scale, noise if noise_std is None else noise_std
 
 
 def _climb(
     X: Points, Y: Labels, depth: int, start: Vector, bounds: Bounds, noise_std: float | None, iterations: int
-) -> tuple[float, Vector]:
-    """The smallest negative log evidence that L-BFGS meets from `start`, and where; inf if no kernel was definite."""
-    best, best_place = inf, start
+) -> tuple[Vector, float]:
+    """The smallest loss that L-BFGS meets from `start`, and before it where; inf if no kernel was definite."""
+    best_at, best = start, inf
 
-    def loss(place: Vector) -> tuple[float, Vector]:
-        nonlocal best, best_place
-        value, slope = negative_log_evidence(X, Y, *_read(place, depth, X.shape[1], noise_std))
+    def loss(at: Vector) -> tuple[float, Vector]:
+        nonlocal best_at, best
+        value, slope = negative_log_evidence(X, Y, *_read(at, depth, X.shape[1], noise_std))
+        improbable, back = _prior(at)
+        value += improbable
         if value < best:
-            best, best_place = value, place.copy()
-        return (value, slope) if value < inf else (_REFUSED, slope)
+            best_at, best = at.copy(), value
+        return min(value, _REFUSED), slope + back
 
-    minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": iterations, "ftol": 1e-6})
-    return best, best_place
+    minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": iterations, "ftol": _ENOUGH})
+    return best_at, best
 
 
 def negative_log_evidence(
@@ -159,12 +173,12 @@ def negative_log_evidence(
     theta = erf.ntk(net, Z)
     K = s2 * theta
     K.flat[:: len(K) + 1] += noise_std**2
-    factor, failed = lapack.dpotrf(K.T, lower=0, overwrite_a=1, clean=0)
+    factor, failed = _factor(K.T, lower=0, overwrite_a=1, clean=0)
     if failed:
         return inf, np.zeros(X.shape[1] + 4)
-    A = lapack.dpotrs(factor, Y, lower=0)[0]
+    A = _solve(factor, Y, lower=0)[0]
     value = 0.5 * np.sum(Y * A) + Y.shape[1] * np.log(factor.diagonal()).sum() + 0.5 * Y.size * log(2 * pi)
-    inverse = lapack.dpotri(factor, lower=0, overwrite_c=1)[0].T  # its lower triangle
+    inverse = _invert(factor, lower=0, overwrite_c=1)[0].T  # its lower triangle
     by_noise = noise_std**2 * (Y.shape[1] * np.trace(inverse) - np.sum(A * A))
 
     def by_theta(rows: slice) -> np.ndarray:
@@ -196,22 +210,82 @@ def diagonal(prior: Hyperparameters, X: ArrayLike) -> Vector:
     return prior.output_scale**2 * erf.diagonal(prior.net, X)
 
 
-def log_evidence(K: Matrix, y: ArrayLike, noise_std: float) -> float:
+def log_evidence(K: ArrayLike, y: ArrayLike, noise_std: float) -> float:
     """log N(y | 0, K + noise_std^2 I), in nats, for a kernel matrix `K` (N, N); summed over the columns of `y`.
 
     Raises
     ------
-    ValueError: The matrix is singular.
+    ValueError: K is not such a matrix, or K + noise_std^2 I is singular.
+
+    >>> import numpy as np
+    >>> from rndlib.theory import evidence
+    >>> round(evidence.log_evidence(np.eye(2), [1.0, -1.0], noise_std=1.0), 3)
+    -3.031
     """
-    A = checks.array("K", K, len(K), len(K)).copy()
+    A = _square(K).copy()
     Y = _columns(y, len(A))
     A.flat[:: len(A) + 1] += checks.non_negative("noise_std", noise_std) ** 2
-    factor, failed = lapack.dpotrf(A, lower=1)
+    factor, failed = _factor(A, lower=1)
     if failed:
-        raise ValueError(f"noise_std = {noise_std!r}: K + noise_std^2 I is singular: give a larger noise_std")
+        raise _singular("K", noise_std)
     half = solve_triangular(factor, Y, lower=True)
     return float(-0.5 * np.sum(half**2) - Y.shape[1] * np.log(factor.diagonal()).sum() - 0.5 * Y.size * log(2 * pi))
 
 
+def of_kernel(K: ArrayLike, y: ArrayLike, noise_std: float | None = None) -> tuple[float, float, float]:
+    """Output scale s and noise of largest log N(y | 0, s^2 K + noise_std^2 I), and that log evidence in nats.
+
+    For a kernel matrix `K` (N, N) that is given, such as an empirical one, and `y` (N,) or (N, outputs). A `noise_std`
+    that is given is kept. Takes one eigendecomposition.
+
+    Raises
+    ------
+    ValueError: K or y is 0, or `noise_std=0` is given and K is singular.
+
+    >>> import numpy as np
+    >>> from rndlib.theory import evidence
+    >>> output_scale, _, _ = evidence.of_kernel(4 * np.eye(2), [1.0, -1.0], noise_std=0.0)
+    >>> round(output_scale, 3)
+    0.5
+    """
+    K = _square(K)
+    Y = _columns(y, len(K))
+    values, vectors = eigh(K)
+    squares = np.sum((vectors.T @ Y) ** 2, axis=1) / Y.shape[1]
+    values = np.maximum(values, 0)
+    mean, power = values.mean(), squares.mean()
+    if not (mean > 0 and power > 0):
+        raise ValueError(f"{'K' if power > 0 else 'y'} is 0: no scale is the most probable: give values that vary")
+    if noise_std is not None and checks.non_negative("noise_std", noise_std) == 0 and values[0] <= _EPS * values[-1]:
+        raise _singular("K", noise_std)
+
+    def scales(t: float) -> tuple[float, float]:
+        """s^2, and the noise variance. If both are free, t is the log of their ratio, and s^2 is known given t."""
+        if noise_std is not None:
+            return exp(t) * power / mean, noise_std**2
+        s2 = float(np.mean(squares / (values + exp(t) * mean)))
+        return s2, exp(t) * mean * s2
+
+    def loss(t: float) -> float:
+        s2, noise2 = scales(t)
+        total = s2 * values + noise2
+        return float(Y.shape[1] / 2 * np.sum(squares / total + np.log(total) + log(2 * pi)))
+
+    grid = np.linspace(*_RATIOS, 65)
+    nearest = int(np.argmin([loss(t) for t in grid]))
+    between = grid[max(nearest - 1, 0)], grid[min(nearest + 1, 64)]
+    best: Any = minimize_scalar(loss, bounds=between, method="bounded", options={"xatol": 1e-6})
+    s2, noise2 = scales(best.x)
+    return s2**0.5, noise2**0.5 if noise_std is None else noise_std, -loss(best.x)
+
+
 def _columns(y: ArrayLike, rows: int) -> Labels:
     return checks.array("y", y, rows, *[None] * (np.ndim(y) == 2)).reshape(rows, -1)
+
+
+def _square(K: ArrayLike) -> Matrix:
+    return checks.array("K", K, np.shape(K)[0] if np.ndim(K) else 1, np.shape(K)[0] if np.ndim(K) else 1)
+
+
+def _singular(name: str, noise_std: float | None) -> ValueError:
+    return ValueError(f"noise_std = {noise_std!r}: the kernel matrix {name} is singular: give a larger noise_std")

@@ -1,0 +1,221 @@
+"""The evidence of the NTK-GP, its derivatives, and the hyperparameters that it chooses."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal, norm
+
+from rndlib import MLP, kernels
+from rndlib.theory import erf, evidence
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(30, 3)), RNG.normal(size=(30, 2))
+SCALES = np.array([0.5, 1.2, 2.0])
+
+
+def network(depth):
+    return MLP(3, depth=depth, activation="erf", sigma_w=1.3, sigma_b=0.4)
+
+
+@pytest.fixture
+def short_strips(monkeypatch):
+    """Strips of four rows, so that matrices of 30 rows have several, the last of them shorter."""
+    monkeypatch.setattr(erf, "_STRIP", 4 * 30)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+def test_the_kernel_is_that_of_the_library(depth, short_strips):
+    net = network(depth)
+    # Both sum a few terms of the size of the largest entry in another order.
+    tolerance = {"rtol": 0, "atol": 1e-13 * kernels.diagonal(net, X).ntk.max()}
+    assert np.allclose(erf.ntk(net, X), kernels.kernel(net, X).ntk, **tolerance)
+    assert np.allclose(erf.ntk(net, X, X[:7] + 1), kernels.kernel(net, X, X[:7] + 1).ntk, **tolerance)
+    assert np.allclose(erf.diagonal(net, X), kernels.diagonal(net, X).ntk, **tolerance)
+    assert np.array_equal(erf.ntk(net, X), erf.ntk(net, X).T)
+
+
+def test_a_large_kernel_is_filled_on_all_cores(monkeypatch):
+    alone = erf.ntk(network(3), X)
+    monkeypatch.setattr(erf, "_LARGE", 0)
+    monkeypatch.setattr(erf, "_STRIP", 30)
+    assert np.allclose(erf.ntk(network(3), X), alone, rtol=1e-12)
+
+
+@pytest.mark.parametrize("depth", [2, 3, 4])
+def test_the_derivatives_are_those_of_finite_differences(depth, short_strips):
+    at = np.log([*SCALES, 1.3, 0.4, 0.9, 0.3])
+
+    def loss(at):
+        return evidence.negative_log_evidence(X, Y, *evidence._read(at, depth, 3, None))
+
+    # A central difference is off by h^2 / 6 times a third derivative, and by the rounding of a loss of some 100 over h:
+    # for third derivatives up to 1e4, 2e-7 and 1e-9.
+    h = 1e-5
+    numeric = [(loss(at + h * step)[0] - loss(at - h * step)[0]) / (2 * h) for step in np.eye(7)]
+    assert np.allclose(loss(at)[1], numeric, rtol=0, atol=1e-6)
+
+
+def test_the_evidence_is_the_density_of_the_labels():
+    K = 0.81 * kernels.kernel(network(3), X / SCALES).ntk
+    expected = multivariate_normal(cov=K + 0.09 * np.eye(30)).logpdf(Y.T).sum()
+    assert evidence.log_evidence(K, Y, 0.3) == pytest.approx(expected, rel=1e-10)
+    assert -evidence.negative_log_evidence(X, Y, network(3), SCALES, 0.9, 0.3)[0] == pytest.approx(expected, rel=1e-10)
+    prior = evidence.maximise(X, Y)
+    assert prior.log_evidence == pytest.approx(
+        evidence.log_evidence(evidence.kernel(prior, X), Y, prior.noise_std), rel=1e-8
+    )
+    assert np.allclose(evidence.diagonal(prior, X), np.diag(evidence.kernel(prior, X)), rtol=1e-12)
+
+
+def drawn(seed, n=200, noise=0.3):
+    """Points and labels of a process with an erf network's kernel, which does not see the last column."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    net = MLP(3, depth=2, activation="erf", sigma_w=1.5, sigma_b=0.5)
+    K = kernels.kernel(net, X * [1.0, 1.0, 0.0]).ntk
+    return X, rng.multivariate_normal(np.zeros(n), K + noise**2 * np.eye(n))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_noise_and_an_irrelevant_column_are_found(seed):
+    X, y = drawn(seed)
+    found = evidence.maximise(X, y)
+    # With e effective parameters, n - e residuals tell the noise to a part in sqrt(2 (n - e)); e is the trace of the
+    # smoother of the true kernel.
+    K = kernels.kernel(MLP(3, activation="erf", sigma_w=1.5, sigma_b=0.5), X * [1.0, 1.0, 0.0]).ntk
+    left = np.trace(0.09 * np.linalg.inv(K + 0.09 * np.eye(200)))
+    # One of four seeds is outside with a chance of one in a thousand.
+    wide = norm.ppf(1 - 1e-3 / 8)
+    assert abs(np.log(found.noise_std / 0.3)) < wide / np.sqrt(2 * left)
+    # Twice the log likelihood ratio of a column that is not seen is chi-squared with one degree of freedom.
+    without = evidence.log_evidence(evidence.kernel(found, X * [1.0, 1.0, 0.0]), y, found.noise_std)
+    assert found.log_evidence - without < norm.ppf(1 - 1e-3 / 8) ** 2 / 2
+    # A column that is seen has a part of the signal that is many times the noise.
+    for column in np.eye(3)[:2]:
+        blind = evidence.log_evidence(evidence.kernel(found, X * (1 - column)), y, found.noise_std)
+        assert found.log_evidence - blind > 10
+    # The truth is among the hyperparameters, so the best has at least its evidence, up to what the prior of sigma takes
+    # and the tolerance of the optimiser.
+    truth = evidence.log_evidence(K, y, 0.3)
+    assert found.log_evidence > truth - 1
+
+
+def test_what_is_given_is_kept():
+    X, y = drawn(0, n=40)
+    found = evidence.maximise(X, y, depths=[3], noise_std=0.5, input_scales=[1.0, 2.0, 3.0])
+    assert found.noise_std == 0.5
+    assert found.input_scales.tolist() == pytest.approx([1, 2, 3], rel=1e-12)
+    assert found.net.depth == 3
+    assert found.log_evidence <= evidence.maximise(X, y).log_evidence
+    assert evidence.maximise(X, y, noise_std=0.0).noise_std == 0
+
+
+def test_of_several_ends_the_smallest_loss_is_kept(monkeypatch):
+    losses = {2: 7.0, 3: 5.0, 4: 6.0}
+    monkeypatch.setattr(evidence, "_climb", lambda X, Y, depth, start, *_: (start, losses[depth]))
+    assert evidence.maximise(X, Y, depths=(2, 3, 4)).net.depth == 3
+
+
+def test_beyond_most_rows_a_subset_is_drawn_by_the_seed():
+    X, y = drawn(2, n=120)
+    first, again, other = (evidence.maximise(X, y, depths=[2], most_rows=30, seed=seed) for seed in (0, 0, 1))
+    assert first.rows == 30
+    assert first.log_evidence == again.log_evidence != other.log_evidence
+    assert evidence.maximise(X, y, depths=[2], most_rows=120).rows == 120
+
+
+def test_outputs_add_their_evidence():
+    X, y = drawn(3, n=40)
+    one, both = evidence.maximise(X, y), evidence.maximise(X, np.stack([y, y], axis=1))
+    # The same labels twice count twice, and the prior half as much.
+    assert both.log_evidence == pytest.approx(2 * one.log_evidence, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        (np.ones((1, 1)), np.zeros(1)),
+        (np.ones((5, 2)), np.arange(5.0) - 2),
+        (RNG.normal(size=(8, 2)), np.zeros(8)),
+        (np.repeat(RNG.normal(size=(4, 1)), 3, axis=0), RNG.normal(size=12)),
+        (RNG.normal(size=(6, 40)), RNG.normal(size=(6, 1))),
+    ],
+)
+def test_odd_data_have_an_answer(X, y):
+    found = evidence.maximise(X, y)
+    assert np.isfinite([found.output_scale, found.noise_std, found.log_evidence]).all()
+    assert np.isfinite(evidence.kernel(found, X)).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": [1.0, 2.0]}, "X has shape"),
+        ({"y": [1.0]}, "y has shape"),
+        ({"noise_std": -1.0}, "noise_std = -1.0: give"),
+        ({"noise_std": [0.1]}, "noise_std"),
+        ({"input_scales": [1.0]}, "input_scales has shape"),
+        ({"input_scales": [1.0, 0.0, 1.0]}, "input_scales.*above 0"),
+        ({"most_rows": 0}, "most_rows = 0"),
+        ({"depths": [1]}, "depths"),
+        ({"depths": []}, "depths"),
+        ({"X": X[[0] * 30], "noise_std": 0.0}, "is singular: give a larger noise_std"),
+    ],
+)
+def test_bad_input_is_named(change, message, as_a_user):
+    with pytest.raises(ValueError, match=message):
+        evidence.maximise(**{"X": X, "y": Y, **change})
+
+
+def test_two_scales_of_a_kernel_that_is_given():
+    K = kernels.kernel(network(2), X).ntk
+    signal = np.linalg.cholesky(K) @ Y[::-1]
+    for y in (signal + 0.3 * Y, signal[:, 0] + 0.1 * Y[:, 0]):
+        output_scale, noise, found = evidence.of_kernel(K, y)
+        assert found == pytest.approx(evidence.log_evidence(output_scale**2 * K, y, noise), rel=1e-9)
+        for factor in (0.9, 1.1):
+            assert evidence.log_evidence((factor * output_scale) ** 2 * K, y, noise) < found
+            assert evidence.log_evidence(output_scale**2 * K, y, factor * noise) < found
+        output_scale, noise, fixed = evidence.of_kernel(K, y, noise_std=0.2)
+        assert noise == 0.2
+        assert fixed == pytest.approx(evidence.log_evidence(output_scale**2 * K, y, 0.2), rel=1e-9)
+        assert fixed <= found
+
+
+def test_labels_that_a_kernel_does_not_explain_are_noise():
+    # Signs that change between the points of a line, which this kernel has as good as equal.
+    K = kernels.kernel(MLP(1, activation="erf"), np.linspace(0, 0.01, 30)[:, None]).ntk
+    _, noise, _ = evidence.of_kernel(K, np.resize([1.0, -1.0], 30))
+    assert noise == pytest.approx(1, rel=1e-3)
+
+
+def test_the_scales_of_a_kernel_have_the_units_of_the_labels():
+    K = kernels.kernel(network(2), X).ntk
+    once, thousandfold = evidence.of_kernel(K, Y), evidence.of_kernel(K / 25, 1000 * Y)
+    assert thousandfold[0] == pytest.approx(5000 * once[0], rel=1e-4)
+    assert thousandfold[1] == pytest.approx(1000 * once[1], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("K", "y", "noise_std", "message"),
+    [
+        (np.eye(2)[:1], [1.0], None, "K has shape"),
+        (np.eye(2), [1.0], None, "y has shape"),
+        (np.eye(2), [0.0, 0.0], None, "y is 0"),
+        (np.zeros((2, 2)), [1.0, 2.0], None, "K is 0"),
+        (np.ones((2, 2)), [1.0, 2.0], 0.0, "singular: give a larger noise_std"),
+    ],
+)
+def test_a_bad_kernel_is_named(K, y, noise_std, message, as_a_user):
+    with pytest.raises(ValueError, match=message):
+        evidence.of_kernel(K, y, noise_std)
+    if noise_std is not None:
+        with pytest.raises(ValueError, match=message):
+            evidence.log_evidence(K, y, noise_std)
+
+
+def test_the_width_means_nothing():
+    found = evidence.maximise(X, Y)
+    wider = replace(found, net=replace(found.net, width=4096))
+    assert np.array_equal(evidence.kernel(wider, X), evidence.kernel(found, X))
