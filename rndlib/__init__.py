@@ -1,18 +1,23 @@
 """rndlib: random network distillation, deep ensembles and Bayesian inference in the NTK limit.
 
 An executable edition of "On the Equivalence of Random Network Distillation, Deep Ensembles, and Bayesian
-Inference". A network's prediction with its uncertainty, in five lines:
+Inference". A prediction with its uncertainty, in five lines:
 
->>> from rndlib import BayesianRND, datasets
->>> data = datasets.toy(seed=0)  # X (10, 3), y (10,), X_test (5000, 3); scale your own columns to about 1
->>> model = BayesianRND(heads=16, noise_std=0.1).fit(data.X, data.y)
->>> mean, std = model.predict(data.X_test[:2], return_std=True)
->>> samples = model.sample_y(data.X_test[:2], n_samples=3)  # (2, 3): three functions, each at both points
+>>> from sklearn.datasets import load_diabetes
+>>> from rndlib import BayesianRND
+>>> X, y = load_diabetes(return_X_y=True)  # columns and labels in any units
+>>> model = BayesianRND().fit(X[:350], y[:350])
+>>> low, high = model.interval(X[350:], level=0.9)  # for new labels, noise included
+>>> samples = model.sample_y(X[350:], n_samples=3)  # (92, 3): three functions of the posterior
+
+Without a network, an estimator is automatic: it standardises, chooses network, scales and noise by evidence, and trains
+exactly, in seconds for some thousand points. With a network, nothing is scaled or chosen.
 
 `RND` needs no labels: its `variance` says how unlike the training points a point is. `DeepEnsemble` and
 `BayesianEnsemble` do the same with many networks. All four are scikit-learn estimators. They train by `GradientFlow`
 or `GradientDescent`, on large data by `StochasticGradient`, with `backend="jax"` or `"torch"`. Failed training raises
-`DivergenceError`. Too many heads for the width give a `HeadsWarning`. `MLP` describes the network; `kernels` and
+`DivergenceError`. Every trained fit measures how far it is from its theorem: `report.departure` says it, and beyond a
+tenth a `DepartureWarning`. Too many heads for the width give a `HeadsWarning`. `MLP` describes the network; `kernels` and
 `laws` have the exact infinite-width limits. Every name has an example in its help.
 
 For PyTorch, `rndlib.torch` has `RNDBonus`, an exploration bonus, and `explain`, which says what the error between two
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     from rndlib.estimators import BayesianEnsemble as BayesianEnsemble
     from rndlib.estimators import BayesianRND as BayesianRND
     from rndlib.estimators import DeepEnsemble as DeepEnsemble
+    from rndlib.estimators.departure import DepartureWarning as DepartureWarning
     from rndlib.network import MLP as MLP
     from rndlib.practice.advice import explain_setting as explain_setting
     from rndlib.theory import kernels as kernels
@@ -56,6 +62,7 @@ _CLASSES = {
     "GradientFlow": "training.solvers",
     "GradientDescent": "training.solvers",
     "StochasticGradient": "training.solvers",
+    "DepartureWarning": "estimators.departure",
     "DivergenceError": "training.report",
     "HeadsWarning": "theory.crowding",
     "explain_setting": "practice.advice",
@@ -69,7 +76,15 @@ _MODULES = {
     "figures": "figures",
 }
 __all__ = ["RND", "BayesianEnsemble", "BayesianRND", "DeepEnsemble", "GradientDescent", "GradientFlow", "MLP"]
-__all__ += ["StochasticGradient", "DivergenceError", "HeadsWarning", "explain_setting", "kernels", "laws"]
+__all__ += [
+    "StochasticGradient",
+    "DepartureWarning",
+    "DivergenceError",
+    "HeadsWarning",
+    "explain_setting",
+    "kernels",
+    "laws",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,8 +7,13 @@ import numpy as np
 from jaxtyping import Float
 
 from rndlib import checks
+from rndlib.any_network import AnyNetwork
 from rndlib.estimators.units import Units, standard
 from rndlib.network import MLP
+from rndlib.theory import kernels
+
+MOST_ROWS = 1000
+"""Rows on which the evidence of a user's network is computed."""
 
 WIDTHS = {2: 512, 3: 256}
 """Units per layer of the networks whose initial functions become draws, by depth."""
@@ -70,3 +75,22 @@ class Automatic:
     def _without_labels(cls, columns: int, units: Units) -> "Automatic":
         note = "Columns are standardised; without labels, the network is the default one."
         return cls(MLP(columns, WIDTHS[2]), units, LEAST_NOISE, None, (note,))
+
+
+def scaled_by_evidence(
+    net: AnyNetwork, X: Float[np.ndarray, "n *shape"], y: Float[np.ndarray, "n outputs"], noise_std: float | None
+) -> tuple[AnyNetwork, float, tuple[str, ...]]:
+    """A user's network with the output scale of largest evidence, the noise, and a sentence that says so.
+
+    The evidence is that of its mean empirical tangent kernel, on some of the rows. A noise that is given is kept.
+    """
+    from rndlib.theory import evidence
+
+    rows = np.random.default_rng(0).permutation(len(X))[:MOST_ROWS]
+    kernel = kernels.empirical(net, X[rows], draws=4).ntk
+    output_scale, noise, nats = evidence.of_kernel(kernel, y[rows], noise_std)
+    note = (
+        f"The evidence of the network's kernel on {len(rows)} of {len(X)} rows chose the output scale "
+        f"{output_scale:.3g} and the noise {noise:.3g}: {nats:.1f} nats."
+    )
+    return net.with_output_scale(output_scale), noise, (note,)

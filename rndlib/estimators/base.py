@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 from rndlib import checks
 from rndlib.any_network import AnyNetwork
 from rndlib.cores import slices
-from rndlib.estimators.automatic import Automatic
+from rndlib.estimators.automatic import Automatic, scaled_by_evidence
 from rndlib.estimators.budget import ErrorBudget, error_budget
 from rndlib.estimators.departure import NETWORKS, PROBES, Departure, Kind, measure, probes
 from rndlib.estimators.exact import Exact
@@ -288,9 +288,28 @@ class Estimator(BaseEstimator):
             self.net_, self._units, self._noise, self._notes = choice.net, choice.units, choice.noise_std, choice.notes
             self.input_scales_, self.log_evidence_ = choice.units.scale, choice.log_evidence
             points, labels = self._units.inputs(points), None if labels is None else self._units.labels(labels)
+        else:
+            if isinstance(self.net_, AnyNetwork) and self.net_.output_scale is None and labels is not None:
+                self.net_, self._noise, self._notes = scaled_by_evidence(self.net_, points, labels, self.noise_std)
+            judged = points[:1] if self._looks_up(points) else points
+            checks.scales(judged, labels, None if labels is None else self._prior_std(points), self._noise)
         noise = self._noise * np.broadcast_to(self._units.size, self._outputs or (1,))
         self.noise_std_ = noise if self._outputs else float(noise[0])
         return points, labels
+
+    def _looks_up(self, points: np.ndarray) -> bool:
+        """Whether a user's network may look its points up, as they are whole numbers: their scale says nothing."""
+        return isinstance(self.net_, AnyNetwork) and bool((points == np.round(points)).all())
+
+    def _prior_std(self, points: np.ndarray) -> float | None:
+        """The deviation of the network's prior at some points; None if its kernel is not known."""
+        net: Any = self.net_
+        if isinstance(net, AnyNetwork):
+            net, points = partial(kernels.empirical, net, draws=2), points[:16]
+        try:
+            return float(np.sqrt(reference.diagonal(net, points).ntk.mean()))
+        except ValueError:
+            return None
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Points (N, *shape) and labels (N, *outputs) as float64, in the user's units."""
