@@ -144,7 +144,7 @@ RANDOM = np.random.default_rng(5)
 def by_numpy(outputs: int) -> nn.Module:
     net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, outputs))
     with torch.no_grad():
-        net[0].weight.copy_(torch.from_numpy(RANDOM.normal(size=(4, 3))))
+        net[0].weight.copy_(torch.from_numpy(RANDOM.normal(size=(4, 3))))  # pyright: ignore[reportCallIssue]
     return net
 
 
@@ -208,7 +208,7 @@ def test_single_precision_is_single():
 
     def build(outputs: int) -> nn.Module:
         module = nn.Sequential(nn.Linear(3, 8), nn.LayerNorm(8), nn.Linear(8, outputs))
-        nn.init.zeros_(module[0].bias)
+        nn.init.zeros_(module[0].bias)  # pyright: ignore[reportArgumentType]
         for layer in module:
             layer.register_forward_hook(lambda _, __, out: kinds.add(out.dtype))
         return module

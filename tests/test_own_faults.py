@@ -1,6 +1,7 @@
 """What fails inside a user's network is a sentence: the line that fails, why, and what works."""
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +29,7 @@ MINIBATCHES = StochasticGradient(batch_size=3, epochs=2)
 class Recurrent(nn.Module):
     """A GRU or an LSTM over (time, features)."""
 
-    def __init__(self, kind: type[nn.RNNBase], outputs: int):
+    def __init__(self, kind: Any, outputs: int):
         super().__init__()
         self.over_time, self.out = kind(3, 8, batch_first=True), nn.Linear(8, outputs)
 
