@@ -354,12 +354,12 @@ class AnyNetwork(ABC):
     def _compare(self, outputs: int) -> None:
         """Refuse measured scales that depend on the number of outputs, as Glorot's do.
 
-        Two networks are compared with those of one output: with as many outputs as the head has inputs, if memory
-        allows, where no law by the number of outputs stays within the errors of measurement.
+        Two networks are compared with those of one output: with as many outputs as the head has inputs, or more, if
+        memory allows, where no law by the number of outputs stays within the errors of measurement.
         """
         if self.scales is not None or outputs <= self._compared:
             return
-        many = max(outputs, min(self.width, _HEAD // self.width))
+        many = max(outputs, min(max(self.width, _ENTRIES // self.width), _HEAD // self.width))
         one, other = (self.initial(many, seed) for seed in range(2))
         for name, tensor in self.tensors.items():
             # Relative standard errors of Gaussian numbers; those of bounded ones are smaller.

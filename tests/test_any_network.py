@@ -1,5 +1,7 @@
 """Networks that the user wrote: their scales, the prior of Bayesian RND, their tangent kernels, and what is refused."""
 
+import pickle
+from functools import partial
 from math import sqrt
 
 import equinox as eqx
@@ -9,11 +11,12 @@ import pytest
 import torch
 from torch import nn
 
-from rndlib import MLP, kernels
+from rndlib import MLP, initial, kernels
 from rndlib.any_network import AnyNetwork, Weights
 from rndlib.factors import Factors, product
 from rndlib.jax import Function
 from rndlib.torch import Module
+from rndlib.training.backends.jax.precision import in_float64
 
 pytestmark = pytest.mark.torch
 
@@ -82,6 +85,165 @@ def test_what_starts_the_same_in_every_draw_has_no_prior():
     tensors = Module(convolutional).tensors
     assert tensors["1.weight"].scale == tensors["1.bias"].scale == 0
     assert min(tensors[name].scale for name in ("0.weight", "5.weight")) > 0
+
+
+def test_a_network_is_drawn_few_times_and_its_scales_belong_to_one_output():
+    calls: list[int] = []
+
+    def build(outputs: int) -> nn.Module:
+        calls.append(outputs)
+        return kaiming(outputs)
+
+    net = Module(build)
+    drawn = {outputs: net.draw(outputs, 3) for outputs in (1, 4, 5)}
+    for outputs, omega in drawn.items():
+        weights = net.initial(outputs, 3)
+        for name, array in net.weights(omega, np.moveaxis).items():
+            assert np.allclose(array, weights[name], rtol=1e-14)
+        alone = net.weights([*omega[:-1], tuple(a[:1] for a in omega[-1])], np.moveaxis)
+        # A head evaluated alone is the function that it is among others, up to rounding.
+        assert np.allclose(net.functions(alone, X)[:, 0], net.functions(weights, X)[:, 0], rtol=1e-12)
+    # 64 to measure scales, two of 16 outputs to compare them, one for each draw, and one of two outputs for the axes;
+    # the rest hold the modules that evaluate one, four and five outputs, and what is compared here.
+    assert len(calls) <= 64 + 2 + 3 + 1 + 3 + 3
+    before = len(calls)
+    copied = net.with_output_scale(2.0)
+    assert copied.tensors == net.tensors
+    assert len(calls) == before
+
+
+def glorot(key, outputs):
+    first, last = jax.random.split(key)
+    init = jax.nn.initializers.glorot_normal()
+    return {"w": init(first, (3, 8)), "v": init(last, (8, outputs))}
+
+
+def xavier(outputs: int) -> nn.Module:
+    net = kaiming(outputs)
+    nn.init.xavier_uniform_(net[4].weight)  # pyright: ignore[reportIndexIssue]
+    return net
+
+
+@pytest.mark.parametrize("net", [Function(glorot, linear_apply), Module(xavier)], ids=["glorot", "xavier"])
+def test_a_head_drawn_by_its_number_of_outputs_is_refused_where_it_has_several(net):
+    net.draw(1, 0)  # one output is what it is measured on
+    with pytest.raises(ValueError, match=r"v'|4.weight.*draw it by its number of inputs alone"):
+        net.draw(2, 0)
+
+
+def test_a_head_drawn_by_its_number_of_inputs_is_not_refused():
+    for outputs in (2, 500):
+        Module(kaiming).draw(outputs, 0)
+        Function(linear_init, linear_apply).draw(outputs, 0)
+        Function(glorot, linear_apply, scales=1.0).draw(outputs, 0)
+
+
+RANDOM = np.random.default_rng(5)
+
+
+def by_numpy(outputs: int) -> nn.Module:
+    net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, outputs))
+    with torch.no_grad():
+        net[0].weight.copy_(torch.from_numpy(RANDOM.normal(size=(4, 3))))  # pyright: ignore[reportCallIssue]
+    return net
+
+
+class Features(nn.Module):
+    """Random features in a buffer, by a generator of their own."""
+
+    def __init__(self, outputs: int):
+        super().__init__()
+        self.register_buffer("features", torch.from_numpy(RANDOM.normal(size=(3, 8))).float())
+        self.out = nn.Linear(8, outputs)
+
+    def forward(self, x):
+        return self.out(torch.cos(x @ self.features))
+
+
+def ignoring_its_key(key, outputs):
+    return linear_init(jax.random.key(int(RANDOM.integers(1000))), outputs)
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize(
+    ("net", "name"),
+    [
+        (Module(by_numpy), "0.weight"),
+        (Module(Features), "features"),
+        (Function(ignoring_its_key, linear_apply), r"\['v'\], \['w'\]"),
+    ],
+    ids=["numpy", "buffer", "key"],
+)
+def test_a_network_that_is_not_a_function_of_its_seed_is_refused(net, name):
+    with pytest.raises(ValueError, match=f"network's {name} differ between two draws with one seed: draw them from"):
+        net.examine(X)
+
+
+def with_bias(key, outputs):
+    return linear_init(key, outputs) | {"b": jax.numpy.zeros(8), "c": jax.numpy.ones(outputs)}
+
+
+def test_tensors_that_do_not_train_are_named_and_kept():
+    net = Function(with_bias, lambda p, x: jax.nn.silu(x @ p["w"] + p["b"]) @ p["v"] + p["c"])
+    assert net.untrained == ("['b']", "['c']")
+    assert Module(convolutional).untrained == ("1.weight", "1.bias")
+    weights = net.weights(net.draw(3, 0), np.moveaxis)
+    assert np.array_equal(weights["['c']"], np.ones(3))
+    apart = Function(lambda key, k: with_bias(key, k) | {"c": jax.numpy.arange(1.0 * k)}, net.apply)
+    with pytest.raises(
+        ValueError, match=r"tensor \['c'\] of the last layer has the scale 0 and differs between outputs"
+    ):
+        apart.weights(apart.draw(3, 0), np.moveaxis)
+
+
+def test_single_precision_is_single():
+    """A bias of zero is a constant, and a constant in float64 makes all that follows float64."""
+    net = Function(with_bias, lambda p, x: jax.nn.silu(x @ p["w"] + p["b"]) @ p["v"] + p["c"])
+    omega = [tuple(a.astype(np.float32) for a in layer) for layer in net.draw(3, 0)]
+    with_jax = in_float64(lambda: str(jax.make_jaxpr(net.of_omega)(omega, X.astype(np.float32))))()
+    assert "f32" in with_jax
+    assert "f64" not in with_jax
+
+    kinds: set[torch.dtype] = set()
+
+    def build(outputs: int) -> nn.Module:
+        module = nn.Sequential(nn.Linear(3, 8), nn.LayerNorm(8), nn.Linear(8, outputs))
+        nn.init.zeros_(module[0].bias)  # pyright: ignore[reportArgumentType]
+        for layer in module:
+            layer.register_forward_hook(lambda _, __, out: kinds.add(out.dtype))
+        return module
+
+    module = Module(build)
+    assert module.untrained == ("0.bias", "1.weight", "1.bias")
+    tensors = [tuple(torch.tensor(a, dtype=torch.float32) for a in layer) for layer in module.draw(3, 0)]
+    kinds.clear()
+    module.of_omega(tensors, torch.tensor(X, dtype=torch.float32))
+    assert kinds == {torch.float32}
+
+
+@pytest.mark.parametrize("make", [partial(Module, kaiming), partial(Function, linear_init, linear_apply)])
+def test_an_output_scale_multiplies_outputs_and_kernels(make):
+    net, undecided = make(output_scale=3.0), make(output_scale=None)
+    plain = make()
+    weights = plain.initial(2, 0)
+    assert np.allclose(net.functions(weights, X), 3 * plain.functions(weights, X), rtol=1e-12)
+    assert np.array_equal(undecided.functions(weights, X), plain.functions(weights, X))
+    kernel = kernels.empirical(plain, X, draws=1)
+    assert np.allclose(kernels.empirical(net, X, draws=1).ntk, 9 * kernel.ntk, rtol=1e-12)
+    chosen = undecided.with_output_scale(3.0)
+    again = pickle.loads(pickle.dumps(chosen)) if make.func is Module else chosen
+    assert (undecided.output_scale, chosen.output_scale, again.output_scale) == (None, 3.0, 3.0)
+    assert np.allclose(initial.functions(again, X, bodies=2), 3 * initial.functions(plain, X, bodies=2), rtol=1e-12)
+    with pytest.raises(ValueError, match="output_scale = 0: give a number above 0"):
+        undecided.with_output_scale(0)
+
+
+def test_measured_scales_travel_with_a_pickle(monkeypatch):
+    net = Module(kaiming)
+    scales = net.tensors
+    text = pickle.dumps(net)
+    monkeypatch.setattr(AnyNetwork, "_measured", lambda self: pytest.fail("measured again"))
+    assert pickle.loads(text).tensors == scales
 
 
 @pytest.mark.parametrize("plain", [False, True], ids=["scaled", "plain"])
