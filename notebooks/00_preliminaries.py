@@ -79,6 +79,7 @@ rtol: float = 5e-3  # relative error allowed to each trained function
 degrees: list[int] = [5, 20, 100]  # of neural-tangents' quadrature in the comparison with it; [] leaves it out
 
 # %%
+import warnings
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -86,7 +87,18 @@ from math import inf
 import numpy as np
 from scipy.stats import chi2
 
-from rndlib import MLP, DeepEnsemble, GradientDescent, GradientFlow, datasets, figures, initial, kernels, laws
+from rndlib import (
+    MLP,
+    DeepEnsemble,
+    DepartureWarning,
+    GradientDescent,
+    GradientFlow,
+    datasets,
+    figures,
+    initial,
+    kernels,
+    laws,
+)
 from rndlib.activations import ACTIVATIONS
 from rndlib.evidence.claims import CLAIMS
 from rndlib.evidence.ledger import Ledger
@@ -103,6 +115,8 @@ from rndlib.evidence.statistics import (
 from rndlib.evidence.tables import aligned
 from rndlib.theory.dynamics import gain
 from rndlib.theory.expectations import expectations
+
+warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 
 data = datasets.toy(data_seed, n_train=n_train, n_test=n_points)
 X, y, points = data.X, data.y, data.X_test

@@ -82,6 +82,7 @@ sigma_b: float = 0.1  # scale of the biases
 rtol: float = 0.02  # relative error allowed to each trained function
 
 # %%
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -90,6 +91,7 @@ from rndlib import (
     MLP,
     RND,
     DeepEnsemble,
+    DepartureWarning,
     DivergenceError,
     GradientDescent,
     GradientFlow,
@@ -103,6 +105,8 @@ from rndlib.evidence.ledger import Ledger
 from rndlib.evidence.partners import Partners, Untrained
 from rndlib.evidence.statistics import joint_law, limit, over_points, over_times, relative_variance
 from rndlib.evidence.tables import aligned
+
+warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 
 data = datasets.toy(data_seed, n_train=n_train, n_test=n_points)
 X, y, points = data.X, data.y, data.X_test

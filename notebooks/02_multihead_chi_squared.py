@@ -96,12 +96,13 @@ limit_rtol: float = 0.05  # the same, of the bodies of M-limit
 crowded_rtol: float = 0.1  # the same, of crowded bodies
 
 # %%
+import warnings
 from dataclasses import replace
 from math import inf
 
 import numpy as np
 
-from rndlib import MLP, RND, DeepEnsemble, GradientFlow, datasets, figures, laws
+from rndlib import MLP, RND, DeepEnsemble, DepartureWarning, GradientFlow, datasets, figures, laws
 from rndlib.evidence.claims import CLAIMS
 from rndlib.evidence.ledger import Ledger
 from rndlib.evidence.partners import Untrained
@@ -116,6 +117,8 @@ from rndlib.evidence.statistics import (
     mixed,
 )
 from rndlib.evidence.tables import aligned
+
+warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 
 data = datasets.toy(data_seed, n_train=n_train, n_test=n_points)
 X, y, points = data.X, data.y, data.X_test
@@ -379,8 +382,6 @@ figures.save(fig_limit, "fig_limit")
 # and a wider body, for other numbers $N$ of training points, and with one more hidden layer.
 
 # %% tags=["beside"]
-import warnings
-
 from rndlib.evidence.statistics import level, spread
 from rndlib.theory.crowding import CROWDING, HeadsWarning
 

@@ -88,7 +88,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from rndlib import MLP, RND, BayesianRND, DeepEnsemble, GradientFlow, HeadsWarning, datasets, figures, laws
+from rndlib import (
+    MLP,
+    RND,
+    BayesianRND,
+    DeepEnsemble,
+    DepartureWarning,
+    GradientFlow,
+    HeadsWarning,
+    datasets,
+    figures,
+    laws,
+)
 from rndlib.evidence.claims import CLAIMS
 from rndlib.evidence.ledger import Ledger
 from rndlib.evidence.partners import Partners, Untrained
@@ -106,6 +117,8 @@ from rndlib.evidence.statistics import (
     with_replacement,
 )
 from rndlib.evidence.tables import aligned
+
+warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 
 data = datasets.toy(data_seed, n_train=n_train, n_test=n_points)
 X, y, points = data.X, data.y, data.X_test

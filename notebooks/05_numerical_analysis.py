@@ -79,6 +79,7 @@ from rndlib import (
     BayesianEnsemble,
     BayesianRND,
     DeepEnsemble,
+    DepartureWarning,
     GradientDescent,
     GradientFlow,
     HeadsWarning,
@@ -90,6 +91,8 @@ from rndlib.cores import parallel
 from rndlib.evidence import statistics
 from rndlib.evidence.ledger import Ledger
 from rndlib.evidence.partners import Untrained
+
+warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 
 warnings.simplefilter("ignore", HeadsWarning)  # this notebook is about 512 heads on a narrow body
 

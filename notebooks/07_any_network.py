@@ -67,6 +67,7 @@ rtol: float = 0.05  # relative error allowed to each trained function
 
 # %%
 import inspect
+import warnings
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -74,7 +75,7 @@ from math import inf
 import numpy as np
 import torch
 
-from rndlib import RND, BayesianRND, DeepEnsemble, GradientFlow, figures, initial, kernels, laws
+from rndlib import RND, BayesianRND, DeepEnsemble, DepartureWarning, GradientFlow, figures, initial, kernels, laws
 from rndlib.evidence.claims import CLAIMS
 from rndlib.evidence.ledger import Ledger
 from rndlib.evidence.partners import Partners, Untrained
@@ -90,6 +91,8 @@ from rndlib.evidence.statistics import (
 )
 from rndlib.practice import convolutions, data
 from rndlib.theory.dynamics import gain
+
+warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 
 torch.set_num_threads(1)  # Its threads and those of JAX wait for each other.
 flow = GradientFlow(rtol=rtol)

@@ -74,6 +74,7 @@ from rndlib import (
     RND,
     BayesianRND,
     DeepEnsemble,
+    DepartureWarning,
     GradientFlow,
     HeadsWarning,
     datasets,
@@ -87,6 +88,8 @@ from rndlib.evidence.tables import aligned
 from rndlib.practice import measured, settings
 from rndlib.practice.loops import Loop, Paper
 from rndlib.practice.regressions import own_regressions
+
+warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 
 warnings.simplefilter("ignore", HeadsWarning)  # D-heads is about too many heads
 torch.set_num_threads(1)

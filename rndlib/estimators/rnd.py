@@ -210,7 +210,7 @@ class RND(OutlierMixin, Distillation):
         """
         points, _ = self._begin(X)
         if self._crowded:
-            warn_if_narrow(self.net_, self.heads, len(points), "standard")
+            warn_if_narrow(self.net_, self.heads)
         trained = self._fit(points, None)
         self._held_out, self._threshold = None, None
         if self._exact is not None:

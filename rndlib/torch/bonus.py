@@ -112,4 +112,4 @@ class RNDBonus(ModuleBonus):
             seed=seed,
         )
         if isinstance(net, MLP):
-            warn_if_narrow(net, heads, 1, "standard")
+            warn_if_narrow(net, heads)
