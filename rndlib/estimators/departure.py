@@ -26,7 +26,6 @@ import numpy as np
 from jaxtyping import Float
 from scipy import stats
 
-from rndlib import checks
 from rndlib.theory.dynamics import gain
 from rndlib.theory.kernels import Kernel
 from rndlib.training.flow.integration import _around
@@ -66,7 +65,6 @@ class Departure:
     factor: The variance that is reported, over what the theorem makes of the same start.
     low, high: Its 95 % interval over members, bodies or heads; 0 and infinity where they are too few for one.
     mean: Squared distance of the mean estimate from the theorem's, over the theorem's variance; 0 where there is none.
-        Posterior samples spread about the theorem's mean by `factor + mean` of its variance.
     departs: Whether the factor is more than a tenth from 1 and its interval excludes 1, or the mean is more than a
         tenth and not by chance.
     cause: What contributes most, or None where factor and mean are within a tenth of 1 and 0.
@@ -85,6 +83,11 @@ class Departure:
     cause: Cause | None = None
     remedy: str = ""
 
+    @property
+    def spread(self) -> float:
+        """Mean square of samples about the theorem's mean, over the theorem's variance: `factor + mean`."""
+        return self.factor + self.mean
+
     def warn(self, stacklevel: int = 1) -> None:
         """Warn with `DepartureWarning` if it `departs`; `stacklevel` counts from the caller, as in `warnings.warn`.
 
@@ -98,7 +101,7 @@ class Departure:
         interval = f"95 %: {self.low:.3g} to {self.high:.3g}" if self.high < inf else "too few networks for an interval"
         found = f"the variance is {self.factor:.3g} times ({interval}) that of the theorem"
         if self.mean > TOLERATED:
-            found += f", and the mean is off by {sqrt(self.mean):.2g} of its standard deviations"
+            found += f", and {self.spread:.3g} times with the squared error of the mean"
         if self.cause is None:
             return found
         reason = "because of" if self.departs else "by chance or because of"
@@ -167,8 +170,7 @@ def measure(
     >>> measure("error", start, trained, kernels.kernel(net, X), across, probe).departs
     False
     """
-    checks.choice("kind", kind, ("ensemble", "error"))
-    n, heads, rnd = len(train.ntk), heads or start.shape[1], kind == "error"
+    n, rnd, sharing = len(train.ntk), kind == "error", heads or start.shape[1]
     labels = np.zeros(n) if y is None or (rnd and mean is None) else y
     errors = start[:, :, :n]
     if offsets is not None:
@@ -223,7 +225,7 @@ def measure(
     from_labels = moved(v[:, -1:]) if of_labels else 0.0
     shares: dict[Cause, float] = {
         "width": from_start + min(from_labels, n),
-        "heads per width": (heads - 1) * from_start,
+        "heads per width": (sharing - 1) * from_start,
         "label scale": from_labels - n,
     }
     cause = max(shares, key=lambda cause: shares[cause])

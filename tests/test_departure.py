@@ -1,0 +1,286 @@
+"""How far a fit is from its theorem: the formulas, and what is found for networks whose ratios are stored."""
+
+import warnings
+from collections import Counter
+from functools import cache
+from math import inf
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import linalg
+
+from rndlib import (
+    MLP,
+    RND,
+    BayesianEnsemble,
+    BayesianRND,
+    DeepEnsemble,
+    GradientDescent,
+    GradientFlow,
+    HeadsWarning,
+    datasets,
+    kernels,
+    laws,
+)
+from rndlib.estimators.departure import Departure, DepartureWarning, measure, probes
+from rndlib.practice import measured
+from rndlib.practice.departures import DEPARTURES
+from rndlib.theory.kernels import Kernel
+from rndlib.training.weights import draw_offsets
+
+
+def departure_of(model, X, y=None, points=None, mean=None):
+    """The departure of a fitted model of an MLP."""
+    points = probes(X) if points is None else points
+    rnd, bayesian = isinstance(model, RND | BayesianRND), isinstance(model, BayesianRND | BayesianEnsemble)
+    bodies, heads = (model.bodies, model.heads) if rnd else (model.members, 1)
+    start = model.initial(np.concatenate([X, points]))
+    start = np.subtract(*start) if rnd else start
+    trained = model.errors(points) if rnd else model.functions(points)
+    solver, net = model.solver or GradientFlow(), model.net
+    return measure(
+        "error" if rnd else "ensemble",
+        start.reshape(bodies, heads, -1),
+        trained.reshape(bodies, heads, -1),
+        kernels.kernel(net, X),
+        kernels.kernel(net, X, points),
+        kernels.diagonal(net, points),
+        bayesian=bayesian,
+        y=y,
+        noise_std=model.noise_std,
+        offsets=draw_offsets(model.seed, range(bodies), len(X), heads) if model.noise_std else None,
+        time=solver.time,
+        learning_rate=solver.learning_rate if isinstance(solver, GradientDescent) else None,
+        mean=mean,
+    )
+
+
+LINEAR, FINE = MLP(3, depth=1), GradientFlow(rtol=1e-6)
+FEW = datasets.toy(seed=0, n_train=3)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DeepEnsemble(LINEAR, 8, solver=FINE),
+        RND(LINEAR, 8, solver=FINE),
+        RND(LINEAR, 2, 4, solver=GradientDescent(0.02, 10)),
+        BayesianEnsemble(LINEAR, 8, noise_std=0.3, solver=FINE),
+        BayesianRND(LINEAR, 2, 4, noise_std=0.3, solver=FINE),
+    ],
+)
+def test_networks_that_are_linear_are_at_their_theorem(model):
+    """Their kernel is that of the limit at any width. The solver's tolerance of 1e-6 is on functions, so 2e-6 here."""
+    labels = None if isinstance(model, RND | BayesianRND) else FEW.y
+    found = departure_of(model.fit(FEW.X, FEW.y), FEW.X, labels)
+    assert (found.low, found.factor, found.high) == pytest.approx((1, 1, 1), abs=1e-5)
+    assert (found.departs, found.cause) == (False, None)
+    assert found.mean < 1e-5
+
+
+def arrays(n=6, places=5, bodies=7, heads=1, seed=0):
+    """Functions before and after training, and kernels of features, by no network."""
+    rng = np.random.default_rng(seed)
+    features, body = rng.normal(size=(2, n + places, 6))
+    nngp, below = (f @ f.T / 6 for f in (features, body))
+    parts = [(nngp[rows, columns], (nngp + below)[rows, columns]) for rows, columns in blocks(n)]
+    parts.append((nngp.diagonal()[n:], (nngp + below).diagonal()[n:]))
+    start = rng.normal(size=(bodies, heads, n + places))
+    return start, rng.normal(size=(bodies, heads, places)), [Kernel(a, b, b - a) for a, b in parts], rng
+
+
+def blocks(n):
+    return (slice(n), slice(n)), (slice(n), slice(n, None))
+
+
+@pytest.mark.parametrize("kind", ["ensemble", "error"])
+@pytest.mark.parametrize("bayesian", [True, False])
+@pytest.mark.parametrize("time", [inf, 2.0])
+def test_the_factor_is_the_one_of_explicit_matrices(kind, bayesian, time):
+    start, trained, (train, across, probe), rng = arrays()
+    y, xi, noise_std = rng.normal(size=6), rng.normal(size=(7, 6, 1)), 0.5
+    A = train.ntk + noise_std**2 * np.eye(6)
+    prior = (train.ntk + noise_std**2 * np.eye(6), across.ntk, probe.ntk)
+    prior = prior if bayesian else (train.nngp, across.nngp, probe.nngp)
+
+    def gain(time):
+        return linalg.inv(A) @ (np.eye(6) - (linalg.expm(-time * A) if time < inf else 0)) @ across.ntk
+
+    def law(G):
+        return prior[2] - 2 * (G * prior[1]).sum(0) + (G * (prior[0] @ G)).sum(0)
+
+    G, end = gain(time), gain(inf if bayesian else time)
+    labels = y if kind == "ensemble" else 0
+    linear = start[:, 0, 6:] - (start[:, 0, :6] + noise_std * xi[:, :, 0] - labels) @ G
+    size = {"ensemble": lambda f: f.var(axis=0, ddof=1), "error": lambda f: (f**2).mean(axis=0)}[kind]
+
+    def factor(rows):
+        both = (np.mean(size(of[rows]) / law(end)) for of in (trained[:, 0], linear))
+        return np.divide(*both) * np.mean(law(G) / law(end))
+
+    found = measure(
+        kind, start, trained, train, across, probe, bayesian=bayesian, y=y, noise_std=noise_std, offsets=xi, time=time
+    )
+    assert found.factor == pytest.approx(factor(np.arange(7)), rel=1e-6)
+    without = np.log([factor(np.delete(np.arange(7), i)) for i in range(7)])
+    error = np.sqrt(6 / 7 * np.sum((without - without.mean()) ** 2))
+    assert np.log(found.high / found.factor) == pytest.approx(2.4469 * error, rel=1e-3)  # Student's t, 6 of freedom
+    assert found.low * found.high == pytest.approx(found.factor**2)
+    if kind == "ensemble":
+        moved = trained[:, 0] - linear
+        offset = np.mean((moved.mean(0) ** 2 - moved.var(0, ddof=1) / 7) / law(end))
+        late = np.mean(((G - end).T @ y) ** 2 / law(end))
+        assert found.mean == pytest.approx(max(offset, 0) + late, rel=1e-6, abs=1e-9)
+    else:
+        assert found.mean == 0
+
+
+def test_a_factor_that_all_networks_share_has_no_error():
+    start, _, (train, across, probe), _ = arrays(bodies=5, heads=3)
+    G = linalg.solve(train.ntk, across.ntk)
+    trained = 1.5 * (start[:, :, 6:] - start[:, :, :6] @ G)
+    found = measure("error", start, trained, train, across, probe)
+    assert (found.low, found.factor, found.high) == pytest.approx((2.25, 2.25, 2.25))
+    assert found.departs
+    assert found.cause == "heads per width"
+    assert measure("error", start[:, :1], trained[:, :1], train, across, probe).cause == "width"
+    assert measure("error", start[:, :1], trained[:, :1], train, across, probe, heads=3).cause == "heads per width"
+
+
+@pytest.mark.parametrize(("kind", "bodies"), [("error", 1), ("ensemble", 1), ("ensemble", 2)])
+def test_too_few_networks_have_no_interval_and_no_warning(kind, bodies):
+    start, trained, parts, rng = arrays(bodies=bodies)
+    found = measure(kind, start, 100 * trained, *parts, y=rng.normal(size=6))
+    assert (found.low, found.high, found.departs) == (0, inf, False)
+    assert "too few networks for an interval" in str(found)
+
+
+def test_a_rate_that_the_limit_does_not_survive_is_the_cause():
+    start, trained, parts, _ = arrays()
+    edge = 2 / float(np.linalg.eigvalsh(parts[0].ntk)[-1])
+    found = measure("error", start, 9 * trained, *parts, time=20 * edge, learning_rate=2 * edge)
+    assert found.cause == "learning rate"
+    assert f"{edge:.2g}" in found.remedy
+
+
+@pytest.mark.parametrize(("part", "cause"), [(0.97, "learning rate"), (0.3, "time")])
+def test_few_steps_leave_large_modes_at_large_rates_and_small_ones_at_small_rates(part, cause):
+    start, _, (train, across, probe), _ = arrays()
+    A, C, (values, vectors) = train.ntk, across.ntk, np.linalg.eigh(train.ntk)
+    rate, steps = part * 2 / values[-1], 3
+    G = vectors @ ((1 - (1 - rate * values) ** steps) / values * (vectors.T @ C).T).T
+    left = (vectors.T @ C).T * (1 - rate * values) ** steps  # of the posterior's variance, beyond its end
+    end = probe.ntk - (C * linalg.solve(A, C)).sum(axis=0)
+    found = measure(
+        "error",
+        start,
+        start[:, :, 6:] - start[:, :, :6] @ G,
+        train,
+        across,
+        probe,
+        bayesian=True,
+        time=rate * steps,
+        learning_rate=rate,
+    )
+    early = 1 + np.mean((left**2 / values).sum(axis=1) / end)
+    assert (found.low, found.factor, found.high) == pytest.approx((early,) * 3, rel=1e-6)
+    assert (found.departs, found.cause) == (True, cause)
+
+
+NEAR = [
+    ("width", "1024", "ensemble"),
+    ("width", "1024", "rnd"),
+    ("width", "1024", "bayesian"),
+    ("width", "256", "rnd"),
+    ("labels", "0.25", "ensemble"),
+    ("noise", "2", "bayesian"),
+]
+FAR = [
+    ("width", "16", "ensemble", "width"),
+    ("heads", "1/4", "bayesian", "heads per width"),
+    ("labels", "4", "ensemble", "label scale"),
+    ("labels", "16", "ensemble", "label scale"),
+    ("points", "20", "ensemble", "label scale"),
+    ("duplicates", "0.1", "ensemble", "conditioning"),
+    ("time", "10", "bayesian", "time"),
+    ("time", "1", "bayesian", "time"),
+]
+
+
+@cache
+def found_of(name, strength, kind):
+    """The departure of a fit of notebook 08's setting with few networks, and the ratio that is stored of thousands."""
+    setting: Any = DEPARTURES[name].settings[strength]()
+    (row,) = (row for row in measured.rows() if (row.departure, row.strength) == (name, strength))
+    options = {"seed": 100, "solver": setting.solver}
+    if kind == "ensemble":
+        model = DeepEnsemble(setting.net, 32, **options)
+    else:
+        make, bodies = {"rnd": RND, "bayesian": BayesianRND}[kind], 32 if setting.heads == 1 else 4
+        noise = {"noise_std": setting.told_noise_std} if kind == "bayesian" else {}
+        model = make(setting.net, setting.heads, bodies, **options, **noise)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HeadsWarning)
+        model.fit(setting.X, setting.y)
+    found = departure_of(model, setting.X, setting.y if kind == "ensemble" else None)
+    ratio = row.ratios[{"ensemble": "ensemble_to_law", "rnd": "rnd_to_law", "bayesian": "bayesian"}[kind]].value
+    if name == "noise":  # the stored ratio is to the posterior of the noise there is, not of the noise told
+        told, true = (
+            laws.posterior(setting.net, setting.X, setting.y, setting.X_test, noise_std=noise).var
+            for noise in (setting.told_noise_std, setting.noise_std)
+        )
+        ratio /= float(np.mean(told / true))
+    return found, ratio
+
+
+def test_it_tells_ratios_within_a_tenth_from_those_beyond_a_quarter():
+    counts = Counter()
+    for setting in [*NEAR, *(far[:3] for far in FAR)]:
+        found, ratio = found_of(*setting)
+        counts["near" if 0.9 <= ratio <= 1.1 else "far" if not 0.8 <= ratio <= 1.25 else "between", found.departs] += 1
+    assert counts == {("near", False): len(NEAR), ("far", True): len(FAR)}
+
+
+@pytest.mark.parametrize(("name", "strength", "kind", "cause"), FAR)
+def test_it_names_the_cause_and_the_factor(name, strength, kind, cause):
+    found, ratio = found_of(name, strength, kind)
+    assert found.cause == cause
+    assert 3 / 4 < found.factor / ratio < 4 / 3
+    with pytest.warns(DepartureWarning, match=f"because of {cause}: "):
+        found.warn()
+
+
+def test_the_mean_of_bayesian_rnd_is_measured_too():
+    """At 30 points, the mean network is what is off: samples spread half as far again as those of the posterior."""
+    data, net = datasets.toy(seed=0, n_train=30, n_test=200), MLP(3, width=1024)
+    model = BayesianRND(net, 16, 2, noise_std=0.1, solver=GradientFlow(rtol=0.05)).fit(data.X, data.y)
+    found = departure_of(model, data.X, data.y, mean=model.predict(probes(data.X)))
+    law = laws.posterior(net, data.X, data.y, data.X_test, noise_std=0.1)
+    off = float(np.mean((model.predict(data.X_test) - law.mean) ** 2 / law.var))
+    variance = float(np.mean(model.variance(data.X_test) / law.var))
+    assert found.factor == pytest.approx(variance, abs=0.1)
+    assert 3 / 4 < found.spread / (variance + off) < 4 / 3
+    assert found.mean > 0.3
+    assert (found.departs, found.cause) == (True, "label scale")
+    assert not departure_of(model, data.X).departs
+
+
+def test_a_sentence_says_all():
+    assert str(Departure(1.02, 0.9, 1.1)) == "the variance is 1.02 times (95 %: 0.9 to 1.1) that of the theorem"
+    unsure = Departure(1.3, 0.9, 1.9, cause="width", remedy="widen the network")
+    assert str(unsure).endswith("by chance or because of width: widen the network")
+    unsure.warn()  # no warning, which would be an error here
+    off = Departure(1.0, 0.9, 1.1, 3.0, True, "label scale", "divide y by 2 or more")
+    with pytest.warns(DepartureWarning, match="4 times with the squared error of the mean, because of label scale"):
+        off.warn()
+
+
+def test_probes_are_few_and_no_training_points():
+    X = datasets.toy(seed=0, n_train=200).X
+    points = probes(X)
+    assert len(points) <= 256
+    assert np.linalg.norm(points[:, None] - X, axis=2).min() > 0
+    assert points.std(axis=0) == pytest.approx(X.std(axis=0), rel=0.2)
+    assert len(probes(X, most=50)) <= 50
+    assert len(probes(X[:1])) == 3
