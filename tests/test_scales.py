@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,9 @@ RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 3))
 Y = X[:, 0]
 PRIOR = 1.85
-PATIENTS, PROGRESS = load_diabetes(return_X_y=True, scaled=False)
+DIABETES: Any = load_diabetes(return_X_y=True, scaled=False)
+PATIENTS, PROGRESS = DIABETES
+DIGITS: Any = load_digits()
 
 
 def prior(X: np.ndarray) -> float:
@@ -121,8 +124,8 @@ def test_thresholds():
             for n in (5, 10, 300)
         ],
         *[(RNG.standard_normal((50, d)), RNG.standard_normal(50)) for d in (3, 10, 30, 100)],
-        (load_digits().data / 16, load_digits().target / 10),  # many pixels are seldom or never lit
-        (load_digits().images[:20] / 16, None),
+        (DIGITS.data / 16, DIGITS.target / 10),  # many pixels are seldom or never lit
+        (DIGITS.images[:20] / 16, None),
         (data.diabetes(0).X, data.diabetes(0).y),
         (data.digits(0, 500, 10).X, None),
         ([[0.0], [1e-4], [1.0]], [1.0, 2.0, 3.0]),

@@ -5,10 +5,10 @@ from rndlib.network import MLP
 HELD = 6
 """N x N matrices of float64 that one body's training holds at the same time."""
 
-PER_CUBE, PER_SQUARE = 4.6e-11, 1.1e-10
+PER_CUBE, PER_SQUARE = 6e-12, 1.8e-10
 """CPU seconds of a Cholesky factor with its solves, per N^3, and of a tangent kernel, per N^2 and hidden unit. Measured
-on one core of a 2-core virtual machine in November 2026: 0.9 s for 2,000 rows, 4.8 s for 4,000 and 40 s for 9,400 at
-width 1,024; 2.6 s for 2,000 rows at width 4,096."""
+on a virtual machine of 2 cores in November 2026: at width 1,024 3.4 s for 4,000 rows and 15.2 s for 8,000; at width
+4,096 2.6 s for 2,000 rows."""
 
 
 def fit(n: int, memory: int) -> bool:
