@@ -172,7 +172,7 @@ def test_training_points(kind, bad, says):
     [
         (Y[:4], r"inconsistent numbers of samples: \[5, 4\]"),
         (np.where(Y[0] == Y, np.nan, Y), "Input y contains NaN"),
-        (np.stack([Y, Y], axis=1), r"y should be a 1d array, got an array of shape \(5, 2\)"),
+        (np.ones((5, 2, 2)), "Found array with dim 3"),
     ],
 )
 def test_labels(kind, bad, says):

@@ -16,7 +16,7 @@ import pytest
 from scipy import stats
 
 from rndlib.any_network import AnyNetwork
-from rndlib.estimators import RND, BayesianEnsemble, BayesianRND, DeepEnsemble, base
+from rndlib.estimators import RND, BayesianEnsemble, BayesianRND, DeepEnsemble, bayesian_rnd
 from rndlib.evidence import studies
 from rndlib.evidence.claims import CLAIMS
 from rndlib.running import notebooks
@@ -296,7 +296,9 @@ MISTAKES = [
         "the mean keeps its initial function", wrapped(BayesianRND, "_means", initial_function_kept), SAMPLES, "S-limit"
     ),
     Mistake("a user's weights are drawn 20 % larger", wrapped(AnyNetwork, "draw", all_larger), OWN, "A1"),
-    Mistake("psi of a user's network is drawn 20 % larger", wrapped(base, "draw_directions", all_larger), OWN, "A3"),
+    Mistake(
+        "psi of a user's network is drawn 20 % larger", wrapped(bayesian_rnd, "draw_directions", all_larger), OWN, "A3"
+    ),
     # Last, as programs have to be compiled anew.
     Mistake("another activation in networks than in kernels", steeper, KERNELS, "P4", compiled=True),
     Mistake("sigma_b is not applied", bias_of_scale_one, KERNELS, "P1 P5", compiled=True),

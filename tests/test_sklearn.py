@@ -13,10 +13,9 @@ import pandas as pd
 import pytest
 from joblib.externals.loky import get_reusable_executor
 from networks import BACKENDS
-from sklearn.base import clone, is_regressor
+from sklearn.base import clone, is_outlier_detector, is_regressor
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score, cross_validate
-from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -48,6 +47,11 @@ def _as_a_user():
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
+KNOWN_BY_HEART = dict.fromkeys(
+    ("check_outliers_fit_predict", "check_outliers_train"),
+    "it asks `predict` for outliers among the training points, where the RND error is 0; `fit_predict` judges each "
+    "by a fit without it",
+)
 REFUSED = {
     "check_do_not_raise_errors_in_init_or_set_params": "bad input is refused as early as possible, by the constructor",
 }
@@ -62,17 +66,15 @@ def quick(kind):
 
 @pytest.mark.torch
 @pytest.mark.filterwarnings("ignore:ValueError occurred during set_params")  # it would rather have it from fit
+@pytest.mark.filterwarnings("ignore::rndlib.checks.ScaleWarning")  # data around 100
 @parametrize_with_checks(
-    [quick(kind) for kind in (DeepEnsemble, RND, BayesianRND)],
-    expected_failed_checks=lambda _: REFUSED,
+    [quick(kind) for kind in (DeepEnsemble, BayesianRND)] + [kind() for kind in ALL],
+    expected_failed_checks=lambda model: REFUSED | (KNOWN_BY_HEART if isinstance(model, RND) else {}),
     xfail_strict=True,
 )
 def test_the_checks_of_scikit_learn(estimator, check):
-    """On PyTorch, which compiles nothing: they train hundreds of times, on data of many shapes.
-
-    A regressor, one whose labels are optional, and an estimator that is no regressor; BayesianEnsemble shares all that
-    is checked with DeepEnsemble.
-    """
+    """All four as they are by default, and two that train, on PyTorch, which compiles nothing: they train hundreds of
+    times, on data of many shapes."""
     check(estimator)
 
 
@@ -153,20 +155,57 @@ def test_noise_in_a_search():
 
 
 def test_rnd_in_a_pipeline():
-    """It predicts no labels, so it is no regressor: a last step with a variance."""
+    """It predicts no labels, so it is no regressor: a last step with scores, which a pipeline passes on."""
     assert not is_regressor(RND(NET))
+    assert is_outlier_detector(RND(NET))
     model: Any = make_pipeline(StandardScaler(), RND(NET, 2, solver=FLOW)).fit(X)
-    assert model[-1].variance(model[0].transform(X_TEST)).shape == (5,)
+    np.testing.assert_array_equal(model.score_samples(X_TEST), -model[-1].variance(model[0].transform(X_TEST)))
+    with pytest.raises(ValueError, match="false_alarms = None: .*give a rate"):
+        model.predict(X_TEST)
+
+
+def several(model: Any, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation of a model fitted to two outputs, whose shapes follow those of the labels."""
+    model.fit(X, both)
+    mean, std = model.predict(X_TEST, return_std=True)
+    assert mean.shape == std.shape == model.variance(X_TEST).shape == (5, 2)
+    assert model.variances(X_TEST, 2).shape == (2, 5, 2)
+    if isinstance(model, BayesianRND):
+        assert model.errors(X_TEST).shape == (8, 5, 2)
+        assert model.sample_y(X_TEST, 3).shape == (5, 2, 3)
+    else:
+        assert model.functions(X_TEST).shape == (8, 5, 2)
+    return mean, std
 
 
 @pytest.mark.parametrize("kind", REGRESSORS)
-def test_several_outputs_are_refused_and_possible(kind):
+def test_several_outputs_of_the_automatic_estimator(kind):
+    """One kernel, several right-hand sides. One output is the other times a number, so the evidence has one optimum."""
+    sizes: dict[str, Any] = {"members": 8} if kind in ENSEMBLES else {"heads": 4, "bodies": 2}
+    model = kind(**sizes)
+    mean, std = several(model, np.stack([Y, 100 - 20 * Y], axis=1))
+    np.testing.assert_allclose(mean[:, 1], 100 - 20 * mean[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(std[:, 1], 20 * std[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(model.noise_std_[1], 20 * model.noise_std_[0], rtol=1e-6)
+    low, high = model.interval(X_TEST, level=0.9)
+    half = 1.6448536269514722 * np.sqrt(std**2 + model.noise_std_**2)
+    np.testing.assert_allclose([low, high], [mean - half, mean + half])
+
+
+@pytest.mark.parametrize("options", [{}, {"linearised": True}], ids=["trained", "linearised"])
+def test_several_outputs_of_bayesian_rnd(options):
+    model = BayesianRND(MLP(3, width=256), heads=4, bodies=2, **options)
     both = np.stack([Y, -2 * Y], axis=1)
-    with pytest.raises(ValueError, match=r"y should be a 1d array, got an array of shape \(12, 2\)"):
-        kind(NET, 2, solver=FLOW).fit(X, both)
-    one, other = MultiOutputRegressor(kind(NET, 2, solver=FLOW)).fit(X, both).predict(X_TEST).T
-    np.testing.assert_array_equal(one, fitted(kind).predict(X_TEST))
-    assert not np.array_equal(one, other)
+    _, std = several(model, both)
+    np.testing.assert_array_equal(std[:, 0], std[:, 1])  # without a unit, errors are the same for every output
+    np.testing.assert_allclose(model.predict(X), both, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ENSEMBLES)
+def test_several_outputs_of_ensembles(kind):
+    model, both = kind(MLP(3, width=256), 8), np.stack([Y, -2 * Y], axis=1)
+    several(model, both)
+    np.testing.assert_allclose(model.predict(X), both, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -196,7 +235,8 @@ def test_data_frames(kind):
 
 @pytest.mark.parametrize("kind", ALL)
 def test_a_network_from_the_columns(kind):
-    assert kind(None, 2, solver=GradientFlow(0.0)).fit(X, Y).net_ == MLP(3, width=512, depth=2, activation="silu")
+    with pytest.raises(ValueError, match=r"solver = .* with net = None: .*leave solver out"):
+        kind(None, 2, solver=GradientFlow(0.0))
     made = kind(partial(MLP, width=32), 2, solver=FLOW).fit(X, Y)
     assert made.net_ == NET
     np.testing.assert_array_equal(values(made), values(fitted(kind)))

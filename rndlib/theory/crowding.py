@@ -36,7 +36,7 @@ class HeadsWarning(UserWarning):
 
 
 def warn_if_narrow(net: Network, heads: int) -> None:
-    """Warn if half the squared RND error of `heads` heads on one body of `net` is predicted to vary too much over seeds.
+    """Warn if half the squared RND error of `heads` heads on one body is predicted to vary too much over seeds.
 
     Too much is half more than chi-squared. The variance itself is measured by each fit (`rndlib.estimators.departure`).
 
