@@ -1,6 +1,7 @@
 """The evidence of the NTK-GP, its derivatives, and the hyperparameters that it chooses."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,7 +59,8 @@ def test_the_derivatives_are_those_of_finite_differences(depth, short_strips):
 
 def test_the_evidence_is_the_density_of_the_labels():
     K = 0.81 * kernels.kernel(network(3), X / SCALES).ntk
-    expected = multivariate_normal(cov=K + 0.09 * np.eye(30)).logpdf(Y.T).sum()
+    covariance: Any = K + 0.09 * np.eye(30)
+    expected = multivariate_normal(cov=covariance).logpdf(Y.T).sum()
     assert evidence.log_evidence(K, Y, 0.3) == pytest.approx(expected, rel=1e-10)
     assert -evidence.negative_log_evidence(X, Y, network(3), SCALES, 0.9, 0.3)[0] == pytest.approx(expected, rel=1e-10)
     prior = evidence.maximise(X, Y)
