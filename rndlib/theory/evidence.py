@@ -253,7 +253,7 @@ def of_kernel(K: ArrayLike, y: ArrayLike, noise_std: float | None = None) -> tup
     values, vectors = eigh(K)
     squares = np.sum((vectors.T @ Y) ** 2, axis=1) / Y.shape[1]
     values = np.maximum(values, 0)
-    mean, power = values.mean(), squares.mean()
+    mean, power = float(values.mean()), float(squares.mean())
     if not (mean > 0 and power > 0):
         raise ValueError(f"{'K' if power > 0 else 'y'} is 0: no scale is the most probable: give values that vary")
     if noise_std is not None and checks.non_negative("noise_std", noise_std) == 0 and values[0] <= _EPS * values[-1]:
@@ -275,8 +275,8 @@ def of_kernel(K: ArrayLike, y: ArrayLike, noise_std: float | None = None) -> tup
     nearest = int(np.argmin([loss(t) for t in grid]))
     between = grid[max(nearest - 1, 0)], grid[min(nearest + 1, 64)]
     best: Any = minimize_scalar(loss, bounds=between, method="bounded", options={"xatol": 1e-6})
-    s2, noise2 = scales(best.x)
-    return s2**0.5, noise2**0.5 if noise_std is None else noise_std, -loss(best.x)
+    s2, noise2 = scales(float(best.x))
+    return s2**0.5, noise2**0.5 if noise_std is None else noise_std, -loss(float(best.x))
 
 
 def _columns(y: ArrayLike, rows: int) -> Labels:
