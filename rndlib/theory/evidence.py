@@ -23,7 +23,7 @@ from rndlib.theory import erf
 _FEW, _TRIAL, _FULL = 200, 20, 100
 # (sigma_w, sigma_b) to start from: with small biases the network is a smooth function of scalar products, with large
 # ones of differences of points. Evidence has optima of both kinds.
-_STARTS = [(1.0, 0.5), (1.0, 3.0)]
+_STARTS = [(1.0, 0.5), (0.5, 8.0)]
 # Prior deviation of log sigma_w and log sigma_b about 0. Without it, evidence from few points takes them to 0.01
 # or 100, and other points are predicted worse.
 _SPREAD = 1.0
@@ -98,8 +98,8 @@ def maximise(
     bounds = _bounds(X.shape[1], noise_std, input_scales)
     few = order[:_FEW]
     starts = [(depth, _start(depth, X[few], *sigmas, bounds)) for depth in depths for sigmas in _STARTS]
-    # The best two of the trials on few points are continued on all, and the better of these to the end.
-    for rows, iterations, kept in ((few, _TRIAL, 2), (order, _TRIAL // 2, 1), (order, _FULL, 1)):
+    # A few points take each start near its optimum, but only all of them tell which optimum is best.
+    for rows, iterations, kept in ((few, _TRIAL, len(starts)), (order, _TRIAL // 2, 1), (order, _FULL, 1)):
         ends = [(depth, *_climb(X[rows], Y[rows], depth, at, bounds, noise_std, iterations)) for depth, at in starts]
         ends.sort(key=lambda end: end[2])
         starts = [(depth, at) for depth, at, _ in ends[:kept]]
@@ -120,8 +120,8 @@ def _bounds(in_dim: int, noise_std: float | None, input_scales: Vector | None) -
 
 
 def _start(depth: int, X: Points, sigma_w: float, sigma_b: float, bounds: Bounds) -> Vector:
-    """Input scales of 1, a mean prior variance of 1 and a noise of a half, within bounds."""
-    start = np.log([*[1.0] * X.shape[1], sigma_w, sigma_b, 1.0, 0.5])
+    """Input scales that undo sigma_w, a mean prior variance of 1 and a noise of a half, within bounds."""
+    start = np.log([*[sigma_w] * X.shape[1], sigma_w, sigma_b, 1.0, 0.5])
     net, scales, _, _ = _read(np.clip(start, *bounds.T), depth, X.shape[1], None)
     start[-2] = -np.log(np.mean(erf.diagonal(net, X / scales))) / 2
     return np.clip(start, *bounds.T)
@@ -253,7 +253,7 @@ def of_kernel(K: ArrayLike, y: ArrayLike, noise_std: float | None = None) -> tup
     values, vectors = eigh(K)
     squares = np.sum((vectors.T @ Y) ** 2, axis=1) / Y.shape[1]
     values = np.maximum(values, 0)
-    mean, power = values.mean(), squares.mean()
+    mean, power = float(values.mean()), float(squares.mean())
     if not (mean > 0 and power > 0):
         raise ValueError(f"{'K' if power > 0 else 'y'} is 0: no scale is the most probable: give values that vary")
     if noise_std is not None and checks.non_negative("noise_std", noise_std) == 0 and values[0] <= _EPS * values[-1]:
@@ -275,8 +275,8 @@ def of_kernel(K: ArrayLike, y: ArrayLike, noise_std: float | None = None) -> tup
     nearest = int(np.argmin([loss(t) for t in grid]))
     between = grid[max(nearest - 1, 0)], grid[min(nearest + 1, 64)]
     best: Any = minimize_scalar(loss, bounds=between, method="bounded", options={"xatol": 1e-6})
-    s2, noise2 = scales(best.x)
-    return s2**0.5, noise2**0.5 if noise_std is None else noise_std, -loss(best.x)
+    s2, noise2 = scales(float(best.x))
+    return s2**0.5, noise2**0.5 if noise_std is None else noise_std, -loss(float(best.x))
 
 
 def _columns(y: ArrayLike, rows: int) -> Labels:
