@@ -108,15 +108,19 @@ class Departure:
         return f"{found}, {reason} {self.cause}: {self.remedy}"
 
 
-def probes(X: Float[np.ndarray, "n *shape"], most: int = PROBES) -> Float[np.ndarray, "places *shape"]:
+def probes(
+    X: Float[np.ndarray, "n *shape"], most: int = PROBES, own: bool = False
+) -> Float[np.ndarray, "places *shape"]:
     """At most so many points with about the mean and covariance of X (N, *shape), but not those points themselves.
+
+    For a user's `own` network, each coordinate keeps its values, which are permuted over the points.
 
     >>> import numpy as np
     >>> from rndlib.estimators.departure import probes
     >>> probes(np.arange(12.0).reshape(6, 2)).shape, probes(np.arange(2000.0)[:, None], most=100).shape
     ((18, 2), (100, 1))
     """
-    around = _around(X)
+    around = _around(X, own)
     return around[:: -(-len(around) // most)]
 
 

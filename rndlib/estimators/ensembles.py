@@ -70,6 +70,7 @@ class _Ensemble(RegressorMixin, Estimator):
             return np.broadcast_to(labels.T - self._added(drawn, points, "float64"), shape)
 
         if self.net is None:
+            exact.demand(len(points))
             self._exact = exact.Exact.fit(self.net_, points, labels, self._noise, self._bayesian)
             blocks = split(self.members, block_size(self.net_, labels.shape[1], len(points)))
             drawn = [draws(block) for block in blocks]

@@ -45,6 +45,15 @@ def fits(n: int) -> bool:
     return 8 * HELD * n**2 <= MEMORY
 
 
+def demand(n: int) -> None:
+    """Raise a ValueError that says what to do with points for which an exact fit has no memory."""
+    if not fits(n):
+        raise ValueError(
+            f"X has {n} rows, whose matrices take more than {MEMORY / 2**30:.0f} GiB: give BayesianRND, which needs "
+            "none, a part of the rows, or a network with solver=StochasticGradient(...)"
+        )
+
+
 @dataclass(frozen=True)
 class Exact:
     """The map of training, for points in the network's units.

@@ -31,7 +31,7 @@ def train(model: Any, X: Float[np.ndarray, "n *shape"], y: Float[np.ndarray, "n 
     def one(block: list[int]) -> tuple[Drawn, tuple[Params, Report]]:
         drawn = model._draw(block, len(X))
         r = np.swapaxes(model._start_values(drawn, X, "float64"), 1, 2)
-        if noise_std:
+        if drawn.offsets is not None:
             r = r + noise_std * drawn.offsets
         if y is not None:
             r = np.concatenate([r, np.broadcast_to(-y, (len(block), *y.shape))], axis=2)

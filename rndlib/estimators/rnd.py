@@ -127,6 +127,8 @@ class Distillation(Estimator):
 
     def _fit(self, X: np.ndarray, y: np.ndarray | None) -> Trained:
         """Trained bodies, for labels y (N, outputs) of the mean in automatic and linearised mode."""
+        if self.net is None and not self._bayesian:
+            exact.demand(len(X))
         if self.net is None and exact.fits(len(X)):
             labels = np.zeros((len(X), 1)) if y is None else y
             self._exact = exact.Exact.fit(self.net_, X, labels, self._noise, self._bayesian)
@@ -293,7 +295,7 @@ class RND(OutlierMixin, Distillation):
         self.fit(X)
         if self._held_out is None or self._threshold is None:
             raise ValueError(
-                f"net = {self.net!r}: the RND error at training points is 0: call fit, and predict new ones"
+                f"net = {self.net!r}: the RND error is 0 at training points: call fit, and predict for new ones"
             )
         return np.where(self._held_out <= self._threshold, 1, -1)
 

@@ -1,0 +1,113 @@
+"""A fitted model is self-contained: nothing that happens after the fit changes a number, in this process or another."""
+
+import pickle
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, GradientFlow, datasets
+from rndlib.jax import Function
+from rndlib.training import weights
+
+DATA = datasets.toy(seed=0, n_test=4)
+FLOW = GradientFlow(rtol=0.05)
+
+
+def init(key, outputs):
+    first, last = jax.random.split(key)
+    return [jax.random.normal(first, (3, 32)) / 3**0.5, jax.random.normal(last, (32, outputs)) / 32**0.5]
+
+
+def apply(params, x):
+    return jax.nn.silu(x @ params[0]) @ params[1]
+
+
+MODELS = {
+    "RND": lambda net: RND(net, 3, 2, solver=FLOW),
+    "RND, linearised": lambda net: RND(net, 3, 2, linearised=True),
+    "shared": lambda net: BayesianRND(net, 3, 2, noise_std=0.1, solver=FLOW),
+    "independent": lambda net: BayesianRND(net, 3, 2, directions="independent", solver=FLOW),
+    "linearised": lambda net: BayesianRND(net, 3, 2, linearised=True, noise_std=0.1),
+    "ensemble": lambda net: DeepEnsemble(net, 3, solver=FLOW),
+    "Bayesian ensemble": lambda net: BayesianEnsemble(net, 3, noise_std=0.1, solver=FLOW),
+}
+NETS = {"MLP": MLP(3, width=32), "function": Function(init, apply)}
+CASES = {f"{name} of {net}": partial(make, NETS[net]) for name, make in MODELS.items() for net in NETS}
+CASES |= {f"{kind.__name__}, automatic": kind for kind in (RND, BayesianRND, DeepEnsemble, BayesianEnsemble)}
+
+
+def told(model: Any) -> list[np.ndarray]:
+    """All numbers that a fitted model has for new points."""
+    found = [model.variance(DATA.X_test), *np.atleast_2d(model.initial(DATA.X_test))]
+    found.append(model.functions(DATA.X_test) if hasattr(model, "functions") else model.errors(DATA.X_test))
+    if hasattr(model, "predict") and not isinstance(model, RND):
+        found.append(model.predict(DATA.X_test))
+    return [*found, model.tangent_kernels(DATA.X_test[:2])] if model.net is not None else found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_is_drawn_after_the_fit(case, monkeypatch):
+    model = CASES[case]().fit(DATA.X, DATA.y)
+    before = told(model)
+
+    def drawn(*_: Any, **__: Any) -> Any:
+        raise AssertionError("random numbers are drawn again")
+
+    monkeypatch.setattr(weights, "stream", drawn)
+    monkeypatch.setattr(Function, "draw", drawn)
+    monkeypatch.setattr(Function, "initial", drawn)
+    for value, first in zip(told(model), before, strict=True):
+        np.testing.assert_array_equal(value, first)
+    with pytest.raises(AssertionError, match="drawn again"):
+        model.fit(DATA.X, DATA.y)
+
+
+def test_a_setting_of_jax_changes_no_number():
+    """It decides which numbers a key stands for."""
+    model = BayesianRND(Function(init, apply), 3, 2, solver=FLOW).fit(DATA.X, DATA.y)
+    config: Any = jax.config
+    before, setting = told(model), config.jax_threefry_partitionable
+    try:
+        jax.config.update("jax_threefry_partitionable", not setting)
+        for value, first in zip(told(model), before, strict=True):
+            np.testing.assert_array_equal(value, first)
+    finally:
+        jax.config.update("jax_threefry_partitionable", setting)
+
+
+def test_another_process_says_the_same(tmp_path):
+    model = BayesianRND(MLP(3, width=32), 3, 2, noise_std=0.1, solver=FLOW).fit(DATA.X, DATA.y)
+    path, found = tmp_path / "model.pickle", tmp_path / "found.npy"
+    path.write_bytes(pickle.dumps((model, DATA.X_test)))
+    program = (
+        "import pickle, sys, numpy as np; from rndlib.training import weights; weights.stream = None; "
+        "model, X = pickle.load(open(sys.argv[1], 'rb')); "
+        "np.save(sys.argv[2], np.stack([model.variance(X), model.predict(X)]))"
+    )
+    subprocess.run([sys.executable, "-c", program, path, found], check=True, cwd=Path(__file__).parents[1])
+    np.testing.assert_array_equal(np.load(found), [model.variance(DATA.X_test), model.predict(DATA.X_test)])
+
+
+def test_a_linearised_prediction_does_not_pass_over_the_training_set(monkeypatch):
+    from rndlib.training import linear
+
+    model = BayesianRND(MLP(3, width=32), 3, 2, linearised=True).fit(DATA.X, DATA.y)
+    monkeypatch.setattr(linear, "transfer", partial(pytest.fail, "the training set is used"))
+    model.predict(DATA.X_test, return_std=True)
+    model.errors(DATA.X_test)
+
+
+def test_settings_that_change_nothing():
+    model = DeepEnsemble(MLP(3, width=32), 2, solver=FLOW).fit(DATA.X, DATA.y)
+    functions = model.functions(DATA.X_test)
+    np.testing.assert_array_equal(model.set_params().functions(DATA.X_test), functions)  # no parameter, so still fitted
+    single: Any = np.float32
+    assert DeepEnsemble(MLP(3, width=32), 2, dtype=single, solver=FLOW).fit(DATA.X, DATA.y).dtype is single
+    with pytest.raises(ValueError, match="directions = 'shared': each head of a linearised"):
+        BayesianRND(MLP(3), directions="shared", linearised=True)
