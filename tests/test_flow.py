@@ -391,3 +391,23 @@ def test_the_time_grid_takes_no_table_of_times_and_eigenvalues():
     tracemalloc.stop()
     # Some parts, and some vectors of as many times, in place of 20,001 times 1,000 numbers.
     assert peak < 8 * 8 * time_grid.PART < 8 * 20_001 * 1000 / 10
+
+
+def test_a_training_that_takes_minutes_says_so_before_it_starts(monkeypatch):
+    """354 rows with 16 heads, which took ten minutes; not 200 rows with one, which took seconds."""
+    monkeypatch.setattr(GradientFlow, "run", lambda *_: pytest.fail("it has started"))
+    rng = np.random.default_rng(0)
+    many, few = rng.standard_normal((354, 10)), rng.standard_normal((200, 10))
+    with pytest.warns(SlowWarning, match=r"354 rows .* minutes of CPU.*linearised=True"), pytest.raises(pytest.fail.Exception):
+        BayesianRND(MLP(10), heads=16).fit(many)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(pytest.fail.Exception, match="it has started"):
+            BayesianRND(MLP(10), heads=1, noise_std=0.7).fit(few)
+
+
+def test_a_bar_counts_evaluations(monkeypatch):
+    counted = []
+    monkeypatch.setattr("tqdm.tqdm.update", lambda _, count: counted.append(count))
+    report = BayesianRND(MLP(3, width=32), heads=1).fit(np.eye(3)).report
+    assert sum(counted) >= report.evaluations - 10  # but for Newton's last steps

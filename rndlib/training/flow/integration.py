@@ -15,7 +15,7 @@ The number of steps is doubled until two successive Richardson extrapolations ag
 precision and accuracy are decided here, so all backends (`rndlib.training.steps`) take the same steps.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from math import inf, sqrt
 from operator import or_
@@ -52,10 +52,12 @@ def gradient_flow(
     spectrum: Spectrum,
     pilot: Pilot | None = None,
     single: bool = False,
+    tick: Callable[[int], object] = lambda count: None,
 ) -> tuple[Params, Report, Pilot | None]:
     """The parameters of a block of bodies after gradient flow to `time`, a report, and advice to other bodies.
 
-    `spectrum` is that of the infinite-width kernel on X, noise included. With `single`, steps are in float32.
+    `spectrum` is that of the infinite-width kernel on X, noise included. With `single`, steps are in float32. `tick` is
+    told the number of evaluations after every integration.
 
     A second extrapolation more than doubles the cost, and only adds an error estimate. With a `pilot` from other
     bodies, the error is estimated from the distance that the first one extrapolates, and only bodies whose estimate is
@@ -80,7 +82,9 @@ def gradient_flow(
     def integrate(steps: int, going: Marks) -> State:
         times = _times(cut(steps), follows_on)
         evaluations[going] += len(times)
-        return backend.integrate(problem, state, left, spectrum, times, going, single)
+        change = backend.integrate(problem, state, left, spectrum, times, going, single)
+        tick(len(times))
+        return change
 
     def functions(shift: State) -> Functions:
         dtype = shift[1].dtype

@@ -1,6 +1,7 @@
 """Gradient flow, the continuous-time limit of gradient descent (Eq. 3)."""
 
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
@@ -14,7 +15,7 @@ from rndlib.cores import parallel
 from rndlib.network import MLP
 from rndlib.theory import kernels
 from rndlib.training import matrices
-from rndlib.training.flow import conditioning, integration, precision
+from rndlib.training.flow import conditioning, integration, precision, slow
 from rndlib.training.pilots import Pilot
 from rndlib.training.problem import Problem, Spectrum, Task, Trained
 from rndlib.training.protocols import Backend
@@ -57,28 +58,38 @@ class GradientFlow(Solver):
         object.__setattr__(self, "memory", checks.whole("memory", self.memory, at_least=1))
 
     def train(self, task: Task, backend: Backend) -> Trained:
+        from tqdm import tqdm
+
         spectrum = self._spectrum(task.net, task.X, task.noise_std)
+        slow.warn(task, conditioning.factor(spectrum.values, self.time))
+        # Hidden without a terminal, and where training ends before anybody asks.
+        with tqdm(unit="evaluation", leave=False, disable=None, delay=3) as bar:
 
-        def train(block: list[int], pilot: Pilot | None = None) -> tuple[Params, Report, Pilot | None]:
-            return self.run(task.problem(block), backend, spectrum, pilot)
+            def train(block: list[int], pilot: Pilot | None = None) -> tuple[Params, Report, Pilot | None]:
+                return self.run(task.problem(block), backend, spectrum, pilot, bar.update)
 
-        blocks = full_batch_blocks(task)
-        first = -(-PILOTS // len(blocks[0]))
-        results = parallel(train, blocks[:first])
-        if blocks[first:]:
-            pilot = integration.followed([pilot for *_, pilot in results if pilot], self.rtol)
-            results += parallel(lambda block: train(block, pilot), blocks[first:])
+            blocks = full_batch_blocks(task)
+            first = -(-PILOTS // len(blocks[0]))
+            results = parallel(train, blocks[:first])
+            if blocks[first:]:
+                pilot = integration.followed([pilot for *_, pilot in results if pilot], self.rtol)
+                results += parallel(lambda block: train(block, pilot), blocks[first:])
         return Trained.joined(task.bodies, blocks, [(params, report) for params, report, _ in results])
 
     def run(
-        self, problem: Problem, backend: Backend, spectrum: Spectrum, pilot: Pilot | None = None
+        self,
+        problem: Problem,
+        backend: Backend,
+        spectrum: Spectrum,
+        pilot: Pilot | None = None,
+        tick: Callable[[int], object] = lambda count: None,
     ) -> tuple[Params, Report, Pilot | None]:
         """Train one block of bodies. Returns the parameters, the report, and step sizes for further bodies."""
         steps = pilot.steps if pilot else integration.FIRST_STEPS
         if precision.single(self.time, self.rtol, spectrum.values, steps):
             with suppress(DivergenceError):  # Rounding may be the cause.
-                return integration.gradient_flow(backend, problem, self.time, self.rtol, spectrum, pilot, True)
-        return integration.gradient_flow(backend, problem, self.time, self.rtol, spectrum, pilot)
+                return integration.gradient_flow(backend, problem, self.time, self.rtol, spectrum, pilot, True, tick)
+        return integration.gradient_flow(backend, problem, self.time, self.rtol, spectrum, pilot, tick=tick)
 
     def _spectrum(self, net: Network, X: Float[np.ndarray, "n *shape"], noise_std: float) -> Spectrum:
         """The infinite-width kernel on X, noise included; refused if singular, with a warning if nearly so.
