@@ -1,6 +1,7 @@
 """Gradient flow against independent integrators, closed forms, and itself at finer steps."""
 
 import tracemalloc
+import warnings
 from copy import copy
 from dataclasses import replace
 from math import inf
@@ -15,12 +16,13 @@ from hypothesis import strategies as st
 from networks import BACKENDS, body, jacobian, loss, relative, values
 from problems import X_TEST, Problem, worst
 
-from rndlib import MLP, DeepEnsemble, DivergenceError, GradientFlow, kernels
+from rndlib import MLP, BayesianRND, DeepEnsemble, DivergenceError, GradientFlow, kernels
 from rndlib.theory.dynamics import gain
 from rndlib.training.backends.jax.precision import in_float64
 from rndlib.training.flow import integration, precision, time_grid
 from rndlib.training.flow.exponential import DENSE_MANY
 from rndlib.training.flow.integration import _around  # pyright: ignore[reportPrivateUsage]
+from rndlib.training.flow.slow import SlowWarning
 from rndlib.training.flow.time_grid import clock
 from rndlib.training.pilots import Pilot
 
@@ -398,7 +400,10 @@ def test_a_training_that_takes_minutes_says_so_before_it_starts(monkeypatch):
     monkeypatch.setattr(GradientFlow, "run", lambda *_: pytest.fail("it has started"))
     rng = np.random.default_rng(0)
     many, few = rng.standard_normal((354, 10)), rng.standard_normal((200, 10))
-    with pytest.warns(SlowWarning, match=r"354 rows .* minutes of CPU.*linearised=True"), pytest.raises(pytest.fail.Exception):
+    with (
+        pytest.warns(SlowWarning, match=r"354 rows .* minutes of CPU.*linearised=True"),
+        pytest.raises(pytest.fail.Exception),
+    ):
         BayesianRND(MLP(10), heads=16).fit(many)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
