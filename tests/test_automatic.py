@@ -302,3 +302,30 @@ def test_pickles(kind):
     np.testing.assert_array_equal(again.variance(X_TEST), model.variance(X_TEST))
     values = (lambda one: one.functions(X_TEST)) if kind in ENSEMBLES else (lambda one: one.errors(X_TEST))
     np.testing.assert_array_equal(values(again), values(model))
+
+
+@pytest.mark.torch
+def test_the_output_scale_of_a_user_s_module_by_evidence():
+    """In PyTorch's own scaling the prior has a deviation of 0.1: a warning says so, and the evidence mends it."""
+    from torch import nn
+
+    from rndlib.checks import ScaleWarning
+    from rndlib.torch import Module
+
+    def build(outputs: int) -> nn.Module:
+        return nn.Sequential(nn.Linear(3, 256), nn.SiLU(), nn.Linear(256, outputs))
+
+    points = RNG.standard_normal((40, 3))
+    labels = 3 * (points[:, 0] + np.sin(points[:, 1])) + 0.2 * RNG.standard_normal(40)
+    net = Module(build, output_scale=None)
+    model = BayesianRND(net, heads=8, linearised=True).fit(points, labels)
+    assert isinstance(model.net_, Module)
+    assert (model.net_.output_scale or 0) > 3
+    assert 0.1 < model.noise_std_ < 1
+    assert net.output_scale is None  # what the user gave is as it was
+    assert any("the output scale" in note for note in model.report.notes)
+    assert BayesianRND(net, heads=2, linearised=True, noise_std=0.5).fit(points, labels).noise_std_ == 0.5
+    ensemble = DeepEnsemble(Module(build, output_scale=None), 2).fit(points[:10], labels[:10])
+    assert ensemble.noise_std_ == 0.0  # it has no noise to give
+    with pytest.warns(ScaleWarning, match="the network's prior at X a deviation of"):
+        BayesianRND(Module(build), heads=2, linearised=True, noise_std=0.1).fit(points, 10 * labels)

@@ -19,7 +19,7 @@ WIDTHS = {2: 512, 3: 256}
 """Units per layer of the networks whose initial functions become draws, by depth."""
 
 LEAST_NOISE = 1e-3
-"""Noise std of RND, relative to initial outputs of about 1: it keeps the kernel of repeated points invertible."""
+"""Noise std without labels, where initial outputs are about 1: it keeps the kernel of repeated points invertible."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,10 @@ class Automatic:
                     f"input_scales = {input_scales}: give numbers above 0, in the units of the columns of X"
                 )
         if y is None:
-            return cls._without_labels(X.shape[1], Units(centre, scale if input_scales is None else input_scales))
+            units = Units(centre, scale if input_scales is None else input_scales)
+            note = "Columns are standardised; without labels, the network is the default one."
+            noise = LEAST_NOISE if noise_std is None else float(noise_std)
+            return cls(MLP(X.shape[1], WIDTHS[2]), units, noise, None, (note,))
         from rndlib.theory import evidence  # SciPy's optimisers take a while to load
 
         mean, size = standard(y)
@@ -70,11 +73,6 @@ class Automatic:
             f"{log_evidence:.1f} nats."
         )
         return cls(net, units, found.noise_std / found.output_scale, log_evidence, (note,))
-
-    @classmethod
-    def _without_labels(cls, columns: int, units: Units) -> "Automatic":
-        note = "Columns are standardised; without labels, the network is the default one."
-        return cls(MLP(columns, WIDTHS[2]), units, LEAST_NOISE, None, (note,))
 
 
 def scaled_by_evidence(

@@ -149,9 +149,8 @@ class Estimator(BaseEstimator):
 
     def __str__(self) -> str:
         """The parameters, and after a fit what was chosen."""
-        chosen = [
-            f"{name} = {vars(self)[name]}" for name in CHOSEN if self._as_fitted is not None and name in vars(self)
-        ]
+        known = vars(self) if self._as_fitted is not None and self.net is None else {}
+        chosen = [f"{name} = {known[name]}" for name in CHOSEN if known.get(name) is not None]
         return "\n".join([repr(self), *chosen])
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -292,7 +291,8 @@ class Estimator(BaseEstimator):
             points, labels = self._units.inputs(points), None if labels is None else self._units.labels(labels)
         else:
             if isinstance(self.net_, AnyNetwork) and self.net_.output_scale is None and labels is not None:
-                self.net_, self._noise, self._notes = scaled_by_evidence(self.net_, points, labels, self.noise_std)
+                self.net_, noise, self._notes = scaled_by_evidence(self.net_, points, labels, self.noise_std)
+                self._noise = noise if "noise_std" in self.get_params(deep=False) else 0.0
             judged = points[:1] if self._looks_up(points) else points
             checks.scales(judged, labels, None if labels is None else self._prior_std(points), self._noise)
         noise = self._noise * np.broadcast_to(self._units.size, self._outputs or (1,))
