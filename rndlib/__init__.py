@@ -1,12 +1,13 @@
 """rndlib: random network distillation, deep ensembles and Bayesian inference in the NTK limit.
 
 An executable edition of "On the Equivalence of Random Network Distillation, Deep Ensembles, and Bayesian
-Inference". A prediction with its uncertainty, in five lines:
+Inference". A prediction with its uncertainty, in a few lines:
 
 >>> from sklearn.datasets import load_diabetes
 >>> from rndlib import BayesianRND
 >>> X, y = load_diabetes(return_X_y=True)  # columns and labels in any units
 >>> model = BayesianRND().fit(X[:350], y[:350])
+>>> mean, std = model.predict(X[350:], return_std=True)  # of the function
 >>> low, high = model.interval(X[350:], level=0.9)  # for new labels, noise included
 >>> samples = model.sample_y(X[350:], n_samples=3)  # (92, 3): three functions of the posterior
 

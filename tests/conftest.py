@@ -20,6 +20,14 @@ settings.register_profile("rndlib", deadline=None, derandomize=True)
 settings.load_profile("rndlib")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """The networks of most tests are small, and far from the theorems; tests/test_departure.py is about the warning.
+
+    In the settings of pytest its name would import rndlib before the hook.
+    """
+    config.addinivalue_line("filterwarnings", "ignore::rndlib.DepartureWarning")
+
+
 @pytest.fixture(scope="session")
 def site(tmp_path_factory) -> Path:
     """The site, built once for all tests that look at it."""

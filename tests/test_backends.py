@@ -23,7 +23,11 @@ from rndlib.training.flow.exponential import DENSE_MANY
 from rndlib.training.weights import Role, draw, draw_directions
 
 # The networks are tiny, which the warning about heads is right to notice.
-pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")]
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning"),
+    pytest.mark.filterwarnings("ignore::rndlib.checks.ScaleWarning"),  # labels that make training diverge
+]
 
 RNG = np.random.default_rng(7)
 X, X_TEST = RNG.normal(size=(4, 3)), RNG.normal(size=(9, 3))

@@ -48,13 +48,16 @@ def departure_of(model, X, y=None, points=None, mean=None):
         kernels.diagonal(net, points),
         bayesian=bayesian,
         y=y,
-        noise_std=model.noise_std,
+        noise_std=model.noise_std or 0.0,
         offsets=draw_offsets(model.seed, range(bodies), len(X), heads) if model.noise_std else None,
         time=solver.time,
         learning_rate=solver.learning_rate if isinstance(solver, GradientDescent) else None,
         mean=mean,
     )
 
+
+# Labels far above the prior are among the cases.
+pytestmark = pytest.mark.filterwarnings("ignore::rndlib.checks.ScaleWarning")
 
 LINEAR, FINE = MLP(3, depth=1), GradientFlow(rtol=1e-6)
 FEW = datasets.toy(seed=0, n_train=3)

@@ -87,7 +87,7 @@ def handwritten(kind: str, monkeypatch) -> Any:
     assert (net.width, net.hidden_parameters) == (NET.width, NET.hidden_parameters)
     assert net.parameters(5) == NET.parameters(5)
     # With the same kernel and probe points, training takes the same steps.
-    monkeypatch.setattr(kernels, "empirical", lambda net, X, draws: kernels.kernel(NET, X))
+    monkeypatch.setattr(kernels, "empirical", lambda net, X, X_test=None, draws=4: kernels.kernel(NET, X, X_test))
     around = integration._around
     monkeypatch.setattr(integration, "_around", lambda X, own: around(X, False))
     monkeypatch.setattr(net, "draw", lambda k, seed: same(k, seed) if seed else type(net).draw(net, k, 0))

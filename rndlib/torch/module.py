@@ -142,7 +142,10 @@ class Module(AnyNetwork):
         # On the CPU, whose generator alone is restored: `torch.manual_seed` would reseed those of all devices.
         with _DRAWING, torch.random.fork_rng(devices=[]), torch.device("cpu"):
             torch.default_generator.manual_seed(seed)
-            module = self.build(outputs)
+            with faults(
+                f"build({outputs}) fails", "give a function of the number of outputs that returns an nn.Module"
+            ):
+                module = self.build(outputs)
         if not isinstance(module, nn.Module):
             raise ValueError(f"build({outputs}) = {module!r}: return an nn.Module")
         parameters = dict(module.named_parameters())
