@@ -19,19 +19,28 @@ whatever law the weights start from, and the head's part of psi would be w_head 
 the standard parametrisation that prior grows with the width and has no limit, so the kernels here are those of omega.
 
 A tensor that starts the same in every draw, such as a bias of zero or a gain of one, has s = 0: it has no prior
-uncertainty and is not trained.
+uncertainty and is not trained (`AnyNetwork.untrained` names them).
+
+Scales are those of a network with one output, whatever number of heads it has, so that the function of a head does not
+depend on the heads beside it.
 """
 
+import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import ceil, prod, sqrt
+from pathlib import Path
+from sysconfig import get_paths
 from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
 
+from rndlib import checks
 from rndlib.factors import Factors, Sizes, sizes
 from rndlib.network import MLP
 
@@ -41,7 +50,9 @@ Points = Float[np.ndarray, "n *shape"]
 
 _ENTRIES = 4096
 """Numbers that a measured scale rests on, which leaves it a standard error of 1 %, where _MOST draws give as many."""
-_FEWEST, _MOST = 8, 256
+_FEWEST, _MOST = 8, 64
+_APART = 5.0  # standard errors between two measurements of one scale
+_HEAD = 2**20  # most numbers in the head of a network that is drawn to compare its scales
 _PROBES = 4  # points that a network is tried on before it is trained
 _ROUNDING = 1e-8  # relative to the largest output
 
@@ -69,21 +80,46 @@ class AnyNetwork(ABC):
     ----------
     scales : the standard deviation of each tensor's initial entries, by its name, or one number for all;
         None measures them from draws.
+    output_scale : the outputs are multiplied by it, > 0, and kernels by its square. None lets a fit choose it by the
+        evidence; until then it counts as 1.
     """
 
     library: ClassVar[str]
     """The backend that trains it: "jax" or "torch"."""
 
-    def __init__(self, scales: float | Mapping[str, float] | None = None):
+    def __init__(self, scales: float | Mapping[str, float] | None = None, output_scale: float | None = 1.0):
         self.scales = scales
-        self._tensors: dict[int, dict[str, Tensor]] = {}
-        self._fixed: dict[int, Weights] = {}
+        self.output_scale = None if output_scale is None else checks.positive("output_scale", output_scale)
         self._activations: dict[tuple[int, ...], int] = {}
         self._sizes: dict[tuple[int, ...], Sizes] = {}
         self._examined: set[tuple[int, ...]] = set()
+        self._compared = 1  # outputs up to which scales are known not to depend on their number
 
     def __deepcopy__(self, memo: Any) -> "AnyNetwork":
         return self  # a description without weights, which scikit-learn copies with an estimator
+
+    def _rebuilt(self, *functions: Callable[..., Any]) -> tuple[Any, ...]:
+        """What `__reduce__` returns: a copy has the scales that were measured here, wherever it is unpickled."""
+        known = {name: value for name, value in vars(self).items() if name in ("outputs_axes", "tensors", "_fixed")}
+        return partial(type(self), *functions, scales=self.scales, output_scale=self.output_scale), (), known
+
+    def with_output_scale(self, output_scale: float | None) -> "AnyNetwork":
+        """The same network with its outputs multiplied by another number. It is not measured again."""
+        other = copy(self)
+        other.output_scale = None if output_scale is None else checks.positive("output_scale", output_scale)
+        return other
+
+    @property
+    def untrained(self) -> tuple[str, ...]:
+        """Names of the tensors that start the same in every draw, such as biases of zero and gains of one.
+
+        They have no prior and are not trained. Draw them at random, or give `scales`, if they should be.
+        """
+        return tuple(name for name, tensor in self.tensors.items() if not tensor.scale)
+
+    @abstractmethod
+    def arrays(self, outputs: int, seed: int) -> Weights:
+        """All arrays of numbers of a new network, by name: its weights, and what is never trained."""
 
     @abstractmethod
     def initial(self, outputs: int, seed: int) -> Weights:
@@ -96,6 +132,10 @@ class AnyNetwork(ABC):
     @abstractmethod
     def factors(self, weights: Weights, X: Points) -> dict[str, Factors]:
         """The derivatives of the first output with respect to every tensor, as `rndlib.factors` has them."""
+
+    @abstractmethod
+    def _differentiate(self, weights: Weights, X: Points) -> None:
+        """Differentiate the outputs at X once, in the way of training, for the errors that this may raise."""
 
     def sizes(self, weights: Weights, x: Float[np.ndarray, "1 *shape"]) -> Sizes:
         """The sizes of the factors of the input x, one point, which do not depend on the weights."""
@@ -116,7 +156,7 @@ class AnyNetwork(ABC):
     @cached_property
     def shapes(self) -> list[list[tuple[int, ...]]]:
         """The shapes of the tensors of every layer, for one output."""
-        return [[a.shape for a in layer] for layer in self.draw(1, 0)]
+        return [[a.shape for a in layer] for layer in self._relative(self._one_head)]
 
     @property
     def hidden_parameters(self) -> int:
@@ -133,38 +173,65 @@ class AnyNetwork(ABC):
         return self.hidden_parameters + heads * sum(prod(shape) for shape in self.shapes[-1])
 
     def draw(self, outputs: int, seed: int) -> list[tuple[np.ndarray, ...]]:
-        """The parameters omega of a new network. Raises as `tensors`, and if the head starts the same in every draw."""
-        weights, layout = self.initial(outputs, seed), self._layout(outputs)
-        scaled = {name: weights[name] / scale for name, scale, _ in (*layout[0], *layout[1])}
-        head = tuple(np.moveaxis(scaled[name], axis, 0) for name, _, axis in layout[1])
-        return [*((scaled[name],) for name, _, _ in layout[0]), head]
+        """The parameters omega of a new network.
+
+        Raises as `tensors`, and if the head starts the same in every draw, or by a law that depends on `outputs`.
+        """
+        self._compare(outputs)
+        return self._relative(self.initial(outputs, seed))
+
+    def _relative(self, weights: Weights) -> list[tuple[np.ndarray, ...]]:
+        """The parameters omega = w / s, layer by layer."""
+        body, head = self._layout
+        scaled = {name: weights[name] / scale for name, scale, _ in (*body, *head)}
+        outputs_first = tuple(np.moveaxis(scaled[name], axis, 0) for name, _, axis in head)
+        return [*((scaled[name],) for name, *_ in body), outputs_first]
 
     def weights(self, omega: Any, moveaxis: Callable[[Any, Any, int], Any]) -> dict[str, Any]:
-        """The weights w = s omega by name, in arrays of any library, with those that are not trained in NumPy's."""
+        """The weights w = s omega by name, in arrays of any library, with those that are not trained in NumPy's.
+
+        All have the precision of omega.
+        """
         *body, head = omega
-        outputs = len(head[0])
-        layout = self._layout(outputs)
-        weights: dict[str, Any] = dict(self._fixed[outputs])
-        for (name, scale, _), (a,) in zip(layout[0], body, strict=True):
+        outputs, dtype = len(head[0]), str(head[0].dtype).removeprefix("torch.")
+        weights: dict[str, Any] = {}
+        for name, a in self._fixed.items():
+            axis = self.outputs_axes[name]
+            weights[name] = (a if axis is None else np.repeat(a, outputs, axis)).astype(dtype)
+        for (name, scale, _), (a,) in zip(self._layout[0], body, strict=True):
             weights[name] = scale * a
-        for (name, scale, axis), a in zip(layout[1], head, strict=True):
+        for (name, scale, axis), a in zip(self._layout[1], head, strict=True):
             weights[name] = moveaxis(scale * a, 0, axis)
         return weights
 
-    def _layout(self, outputs: int) -> tuple[list[tuple[str, float, Any]], list[tuple[str, float, Any]]]:
+    @property
+    def _layout(self) -> tuple[list[tuple[str, float, Any]], list[tuple[str, float, Any]]]:
         """Name, scale and axis of the outputs of the trained tensors: those below the head, and the head's."""
-        tensors = self.tensors(outputs)
-        trained = [(name, t.scale, t.outputs_axis) for name, t in tensors.items() if t.scale]
+        trained = [(name, t.scale, t.outputs_axis) for name, t in self.tensors.items() if t.scale]
         head = [one for one in trained if one[2] is not None]
         if not head:
             raise ValueError(
                 "the network's last layer starts the same in every draw, so its outputs have no variance: draw its "
                 "weights at random"
             )
-        if outputs not in self._fixed:
-            weights = self.initial(outputs, 0)
-            self._fixed[outputs] = {name: weights[name] for name, t in tensors.items() if not t.scale}
         return [one for one in trained if one[2] is None], head
+
+    @cached_property
+    def _fixed(self) -> Weights:
+        """The tensors that are not trained, by name, of a network with one output."""
+        fixed = {name: self._one_head[name] for name in self.untrained}
+        for name, array in fixed.items():
+            if (self._two_heads[name] != array).any():
+                raise ValueError(
+                    f"tensor {name} of the last layer has the scale 0 and differs between outputs: let all outputs "
+                    "start it at the same value, or draw it at random"
+                )
+        return fixed
+
+    @cached_property
+    def _one_head(self) -> Weights:
+        """Weights of a network with one output, about which scales are measured."""
+        return self.initial(1, 0)
 
     @cached_property
     def _two_heads(self) -> Weights:
@@ -177,7 +244,7 @@ class AnyNetwork(ABC):
 
         Raises a ValueError if the tensors do not depend on the number of outputs as those of a last layer do.
         """
-        one, two = self.initial(1, 0), self._two_heads
+        one, two = self._one_head, self._two_heads
         if set(one) != set(two):
             raise ValueError("the names of the network's tensors depend on the number of outputs: keep them the same")
         axes: dict[str, int | None] = {}
@@ -194,23 +261,22 @@ class AnyNetwork(ABC):
             raise ValueError("the network ignores outputs: give its last layer that many units")
         return axes
 
-    def tensors(self, outputs: int) -> dict[str, Tensor]:
-        """Every tensor of weights of a network with this many outputs, by name.
+    @cached_property
+    def tensors(self) -> dict[str, Tensor]:
+        """Every tensor of weights by name, with its scale in a network of one output.
 
         Raises as `outputs_axes`, and if `scales` names other tensors.
         """
-        if outputs in self._tensors:
-            return self._tensors[outputs]
         axes = self.outputs_axes
         if self.scales is None:
-            scales = self._measured(outputs)
+            scales = self._measured()
         elif isinstance(self.scales, Mapping):
             scales = dict(self.scales)
             if set(scales) != set(axes):
                 raise ValueError(f"scales names {', '.join(scales)}: give one for each of {', '.join(axes)}")
         else:
             scales = dict.fromkeys(axes, float(self.scales))
-        return self._tensors.setdefault(outputs, {name: Tensor(scales[name], axis) for name, axis in axes.items()})
+        return {name: Tensor(scales[name], axis) for name, axis in axes.items()}
 
     def examine(self, X: Points) -> None:
         """Try the network on some rows of X, and refuse what the theorems do not hold for, or what rndlib cannot train.
@@ -219,8 +285,9 @@ class AnyNetwork(ABC):
 
         Raises
         ------
-        ValueError: The outputs have the wrong shape, change from call to call, depend on the other rows of a batch, are
-            not finite, or are not affine in the head; or two outputs share weights of the head.
+        ValueError: The network fails at these points, or cannot be differentiated; its weights are not a function of
+            the seed; the outputs have the wrong shape, change from call to call, depend on the other rows of a batch,
+            are not finite, or are not affine in the head; or two outputs share weights of the head.
         """
         x, heads, weights = X[:_PROBES], 2, self._two_heads
         f = self.functions(weights, x)
@@ -230,6 +297,12 @@ class AnyNetwork(ABC):
             raise ValueError("the network's outputs have a NaN or infinity: scale the inputs to about 1")
         if x.shape in self._examined:
             return
+        first, again = (self.arrays(heads, 0) for _ in range(2))
+        if changed := [name for name, array in first.items() if not np.array_equal(array, again[name])]:
+            raise ValueError(
+                f"the network's {', '.join(changed)} differ between two draws with one seed: draw them from the key "
+                "that init is given in JAX, from PyTorch's generator on the CPU in build, and from nothing else"
+            )
         self._same(f, self.functions(weights, x), "change from call to call: switch off dropout, .eval() in torch")
         alone = np.concatenate([self.functions(weights, x[i : i + 1]) for i in range(len(x))])
         self._same(f, alone, "depend on the other rows of the batch: normalise by groups or layers, not over the batch")
@@ -242,6 +315,7 @@ class AnyNetwork(ABC):
         )
         second = self.functions(self._with_head(weights, 2.0, output=0), x)[:, 1]
         self._same(f[:, 1], second, "share weights of the head: give each output its own")
+        self._differentiate(weights, x)
         self._examined.add(x.shape)
 
     def _same(self, f: np.ndarray, again: np.ndarray, wrong: str) -> None:
@@ -257,14 +331,18 @@ class AnyNetwork(ABC):
                 whole[slice(None) if output is None else output] *= factor
         return changed
 
-    def _measured(self, outputs: int) -> dict[str, float]:
+    @property
+    def _draws(self) -> int:
+        """Networks from which scales are measured."""
+        return min(_MOST, max(_FEWEST, ceil(_ENTRIES / min(array.size for array in self._one_head.values()))))
+
+    def _measured(self) -> dict[str, float]:
         """Standard deviation of each tensor's entries, about their own means over draws."""
-        first = self.initial(outputs, 0)
-        draws = min(_MOST, max(_FEWEST, ceil(_ENTRIES / min(array.size for array in first.values()))))
+        first, draws = self._one_head, self._draws
         total = {name: np.zeros_like(array) for name, array in first.items()}
         squares = dict.fromkeys(first, 0.0)
-        for seed in range(draws):
-            for name, array in self.initial(outputs, seed).items():
+        for seed in range(1, draws):
+            for name, array in self.initial(1, seed).items():
                 away = array - first[name]  # about the first draw, so that entries that do not vary give exactly 0
                 total[name] += away
                 squares[name] += float(np.sum(away**2))
@@ -272,6 +350,54 @@ class AnyNetwork(ABC):
             name: sqrt(max(0.0, squares[name] - float(np.sum(total[name] ** 2)) / draws) / array.size / (draws - 1))
             for name, array in first.items()
         }
+
+    def _compare(self, outputs: int) -> None:
+        """Refuse measured scales that depend on the number of outputs, as Glorot's do.
+
+        Two networks are compared with those of one output: with as many outputs as the head has inputs, if memory
+        allows, where no law by the number of outputs stays within the errors of measurement.
+        """
+        if self.scales is not None or outputs <= self._compared:
+            return
+        many = max(outputs, min(self.width, _HEAD // self.width))
+        one, other = (self.initial(many, seed) for seed in range(2))
+        for name, tensor in self.tensors.items():
+            # Relative standard errors of Gaussian numbers; those of bounded ones are smaller.
+            numbers = one[name].size, self._one_head[name].size * (self._draws - 1)
+            error = sqrt(sum(1 / (2 * n) for n in numbers))
+            scale = sqrt(float(np.mean((one[name] - other[name]) ** 2)) / 2)
+            if abs(scale - tensor.scale) > _APART * error * tensor.scale:
+                raise ValueError(
+                    f"tensor {name} starts with the standard deviation {tensor.scale:.3g} for one output and "
+                    f"{scale:.3g} for {many}, so a head would depend on the number of heads: draw it by its number of "
+                    "inputs alone (not by Glorot's rule), or give scales"
+                )
+        self._compared = many
+
+
+class Fault(ValueError):
+    """An error inside a network that the user wrote, in a sentence."""
+
+
+@contextmanager
+def faults(what: str, remedy: str) -> Iterator[None]:
+    """Turn any error into a `Fault`: what fails, at which line of the user's, why, and what works."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
+        reason = str(cause).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
+        raise Fault(f"{what}{_line(cause)} ({type(cause).__name__}: {reason}): {remedy}") from cause
+
+
+def _line(error: BaseException) -> str:
+    """The last line of code that an error passed through outside of libraries."""
+    libraries = (*(get_paths()[of] for of in ("stdlib", "purelib", "platlib")), str(Path(__file__).parent))
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.line for frame in frames if not frame.filename.startswith(libraries)]
+    return f" at {lines[-1]!r}" if lines and lines[-1] else ""
 
 
 Network = MLP | AnyNetwork

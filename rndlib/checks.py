@@ -5,7 +5,7 @@ the value and the remedy.
 """
 
 from collections.abc import Iterable
-from math import inf, isfinite
+from math import inf, isfinite, nan
 from numbers import Integral, Real
 from typing import Any
 
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 def whole(name: str, value: Any, at_least: int) -> int:
     """An integer of `at_least` or more."""
+    _one(name, value)
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < at_least:
         raise ValueError(f"{name} = {value!r}: give a whole number of at least {at_least}")
     return int(value)
@@ -22,9 +23,9 @@ def whole(name: str, value: Any, at_least: int) -> int:
 
 def real(name: str, value: Any) -> float:
     """A finite real number."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
+    if not isfinite(number := _float(name, value)):
         raise ValueError(f"{name} = {value!r}: give a finite number")
-    return float(value)
+    return number
 
 
 def positive(name: str, value: Any) -> float:
@@ -43,9 +44,9 @@ def non_negative(name: str, value: Any) -> float:
 
 def duration(name: str, value: Any) -> float:
     """A training time: zero or more, infinity allowed."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= inf:
+    if not 0 <= (time := _float(name, value)) <= inf:
         raise ValueError(f"{name} = {value!r}: give a number of 0 or more, or math.inf")
-    return float(value)
+    return time
 
 
 def choice(name: str, value: Any, among: Iterable[str]) -> str:
@@ -66,9 +67,12 @@ def points(name: str, X: ArrayLike, in_dim: int | None) -> np.ndarray:
 
 
 def points_of_any_shape(name: str, X: ArrayLike, shape: tuple[int, ...] | None = None) -> np.ndarray:
-    """Points (n_samples, *shape) of a network of real weights as a finite float64 array; None allows any shape."""
+    """Points (n_samples, *shape) of a network of real weights as a finite float64 array; None allows any shape.
+
+    Whole numbers and truth values are converted, but images of bytes are refused.
+    """
     array = np.asarray(X)
-    if array.dtype.kind in "iub":
+    if array.dtype == np.uint8 and array.ndim > 2:
         raise ValueError(
             f"{name} has the type {array.dtype}: give real numbers of about 1, such as {name} / 255 for pixels"
         )
@@ -84,6 +88,16 @@ def labels(name: str, y: ArrayLike, n_samples: int) -> np.ndarray:
     array = _numbers(name, y)
     if array.shape != (n_samples,):
         raise ValueError(f"{name} has shape {array.shape}: give ({n_samples},), one number for each row of X")
+    return array
+
+
+def outputs(name: str, y: ArrayLike, n_samples: int) -> np.ndarray:
+    """Targets of one output (n_samples,), or of several (n_samples, outputs), as a finite float64 array."""
+    array = _numbers(name, y)
+    if array.ndim not in (1, 2) or len(array) != n_samples or array.size == 0:
+        raise ValueError(
+            f"{name} has shape {array.shape}: give ({n_samples},) or ({n_samples}, outputs), one row for each of X"
+        )
     return array
 
 
@@ -113,6 +127,26 @@ def distinct(name: str, X: np.ndarray) -> np.ndarray:
             "them), which makes the kernel singular: drop the repeats, or give noise_std > 0 where it is offered"
         )
     return X
+
+
+def _float(name: str, value: Any) -> float:
+    """A real number as a float: NaN if it is no number, or too large for one."""
+    _one(name, value)
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return nan
+    try:
+        return float(value)
+    except OverflowError:  # an integer of more than 308 digits
+        return nan
+
+
+def _one(name: str, value: Any) -> None:
+    """Refuse an array or a list where one number is asked for."""
+    listed = isinstance(value, list | tuple)
+    if listed or (hasattr(value, "__array__") and not isinstance(value, np.generic | type)):
+        shape = (len(value),) if listed else tuple(value.shape)
+        each = " for all points: noise that differs from point to point is not offered" * (name == "noise_std")
+        raise ValueError(f"{name} is an array of shape {shape}: give one int or float{each}")
 
 
 def _numbers(name: str, values: ArrayLike) -> np.ndarray:

@@ -10,11 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from rndlib.any_network import AnyNetwork, Points, Weights
+from rndlib.any_network import AnyNetwork, Points, Weights, faults
 from rndlib.factors import Factors
 from rndlib.training.backends.jax.convolutions import by_products
 from rndlib.training.backends.jax.factors import factors
 from rndlib.training.backends.jax.precision import in_float64
+from rndlib.training.backends.jax.traced import Traced
+
+_TRACED = "give X in the shape that it reads, and let jax.numpy.where, lax.cond or lax.scan do what depends on values"
+_BACKWARD = "replace loops of unknown length by lax.scan, and custom_vjp by custom_jvp"
 
 
 class Function(AnyNetwork):
@@ -29,7 +33,9 @@ class Function(AnyNetwork):
     ----------
     init: `init(key, outputs)` returns new parameters, a pytree; leaves that are not real arrays stay as they are.
     apply: `apply(params, x)` maps x (N, *shape) to (N, outputs).
-    scales: standard deviations of the initial weights, by path in the pytree or one for all; None measures them.
+    scales: standard deviations of the initial weights, by path in the pytree or one for all; None measures them. Arrays
+        that start the same in every draw, such as biases of zero, are not trained: `untrained` names them.
+    output_scale: number by which the outputs are multiplied, > 0; None lets a fit choose it, and is 1 until then.
 
     Raises
     ------
@@ -55,18 +61,24 @@ class Function(AnyNetwork):
         apply: Callable[[Any, Any], Any],
         *,
         scales: float | Mapping[str, float] | None = None,
+        output_scale: float | None = 1.0,
     ):
-        super().__init__(scales)
+        super().__init__(scales, output_scale)
         self.init = init
         self.apply = apply
 
     def __reduce__(self) -> Any:
-        return partial(Function, self.init, self.apply, scales=self.scales), ()
+        return self._rebuilt(self.init, self.apply)
+
+    @in_float64
+    def arrays(self, outputs: int, seed: int) -> Weights:
+        leaves, _ = _leaves(self.init, outputs, seed)
+        return {name: np.asarray(leaf) for name, leaf in leaves if _of(leaf, jnp.number)}
 
     @in_float64
     def initial(self, outputs: int, seed: int) -> Weights:
         leaves, _ = _leaves(self.init, outputs, seed)
-        return {name: np.asarray(leaf, np.float64) for name, leaf in leaves if _trained(leaf)}
+        return {name: np.asarray(leaf, np.float64) for name, leaf in leaves if _of(leaf, jnp.floating)}
 
     @in_float64
     def functions(self, weights: Weights, X: Points) -> Float[np.ndarray, "n outputs"]:
@@ -81,6 +93,15 @@ class Function(AnyNetwork):
         steps = jax.make_jaxpr(self.of_weights)(self.initial(1, 0), x).eqns
         return max(prod(out.aval.shape) for step in steps for out in step.outvars)
 
+    @in_float64
+    def _differentiate(self, weights: Weights, X: Points) -> None:
+        def pulled(weights: Any, X: Any) -> Any:
+            traced = Traced(self.of_weights, weights, X)
+            return traced.pull_back(traced.values)
+
+        with faults("the network cannot be differentiated", _BACKWARD):
+            jax.eval_shape(pulled, weights, X)
+
     def of_omega(self, omega: Any, X: Any) -> Any:
         """The outputs at X, a function of the parameters that are trained, in their precision."""
         return self.of_weights(self.weights(omega, jnp.moveaxis), X).astype(omega[-1][0].dtype)
@@ -90,10 +111,12 @@ class Function(AnyNetwork):
         leaves, tree = _structure(self.init)
 
         def outputs(weights: Any, X: Any) -> Any:
-            values = self.apply(jax.tree.unflatten(tree, [weights.get(name, leaf) for name, leaf in leaves]), X)
+            params = jax.tree.unflatten(tree, [weights.get(name, leaf) for name, leaf in leaves])
+            with faults(f"the network fails on points of shape {X.shape[1:]}", _TRACED):
+                values = self.apply(params, X)
             if not hasattr(values, "shape"):
                 raise ValueError(f"apply returns {type(values).__name__}: return one array (N, outputs)")
-            return values
+            return values if self.output_scale is None else self.output_scale * values
 
         return by_products(outputs)(weights, X)
 
@@ -118,9 +141,11 @@ def _structure(init: Callable[[Any, int], Any]) -> tuple[list[tuple[str, Any]], 
 def _leaves(init: Callable[[Any, int], Any], outputs: int, seed: int) -> tuple[list[tuple[str, Any]], Any]:
     """The leaves of new parameters by their paths, and the tree. They are drawn at once even while JAX traces."""
     with jax.ensure_compile_time_eval():
-        leaves, tree = jax.tree_util.tree_flatten_with_path(init(jax.random.key(seed), outputs))
+        key = jax.random.key(seed, impl="threefry2x32")
+        leaves, tree = jax.tree_util.tree_flatten_with_path(init(key, outputs))
     return [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves], tree
 
 
-def _trained(leaf: Any) -> bool:
-    return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)
+def _of(leaf: Any, kind: Any) -> bool:
+    """Whether it is an array of numbers of this kind."""
+    return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, kind)

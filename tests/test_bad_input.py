@@ -1,5 +1,9 @@
 """Bad input gets a ValueError that names the argument, the value and the remedy; nothing starts to train."""
 
+import re
+from math import inf
+from typing import Any
+
 import jaxtyping
 import numpy as np
 import pytest
@@ -14,6 +18,7 @@ from rndlib import (
     GradientDescent,
     GradientFlow,
     StochasticGradient,
+    laws,
 )
 
 # The networks are tiny, which is not the bad input meant here.
@@ -47,11 +52,43 @@ def _as_a_user():
         ("sigma_w", float("nan"), "finite"),
         ("sigma_b", -0.1, "0 or more"),
         ("sigma_b", "0.1", "finite number"),
+        ("sigma_b", None, "finite number"),
+        ("sigma_b", 1j, "finite number"),
+        ("sigma_w", 10**400, "finite number"),
     ],
 )
 def test_network(argument, value, remedy):
     with pytest.raises(ValueError, match=f"{argument} = {value!r}: .*{remedy}"):
         MLP(**{"in_dim": 3, argument: value})
+
+
+@pytest.mark.parametrize(
+    ("kind", "argument", "says"),
+    [
+        (MLP, "width", "one int or float$"),
+        (MLP, "sigma_w", "one int or float$"),
+        (GradientFlow, "time", "one int or float$"),
+        (GradientDescent, "steps", "one int or float$"),
+        (BayesianRND, "heads", "one int or float$"),
+        (BayesianRND, "noise_std", "one int or float for all points: noise that differs from point to point is not"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("value", "shape"),
+    [(np.ones(3), r"\(3,\)"), ([1.0, 2.0], r"\(2,\)"), (np.array(1), r"\(\)"), (csr_array(X).todense(), r"\(5, 3\)")],
+)
+def test_one_number_and_not_an_array(kind, argument, says, value, shape):
+    given: dict[str, Any] = {"in_dim": 3} if kind is MLP else {}
+    with pytest.raises(ValueError, match=f"^{argument} is an array of shape {shape}: give {says}"):
+        kind(**given, **{argument: value})
+
+
+def test_numbers_of_numpy_are_numbers():
+    whole: Any = np.uint8(8)
+    half: Any = np.float32(0.5)
+    assert MLP(3, whole, sigma_w=half) == MLP(3, 8, sigma_w=0.5)
+    assert GradientFlow(time=np.float64(np.inf)) == GradientFlow()
+    assert BayesianRND(NET, whole, noise_std=half).fit(X).report.converged
 
 
 @pytest.mark.parametrize(
@@ -159,10 +196,35 @@ def test_test_points(kind):
 def test_a_singular_kernel_without_repeats_is_named():
     """A linear model has four parameters; five points leave its kernel singular, and only time or noise helps."""
     linear = MLP(3, depth=1)
-    with pytest.raises(ValueError, match=r"X: the tangent kernel of its rows is singular.*noise_std > 0.*finite"):
+    with pytest.raises(ValueError, match=r"X: the tangent kernel of its rows is singular") as refused:
         RND(linear, 1).fit(X)
-    assert np.isfinite(RND(linear, 1, solver=GradientFlow(time=1.0)).fit(X).variance(X)).all()
-    assert np.isfinite(BayesianRND(linear, 1, noise_std=0.1).fit(X).variance(X)).all()
+    found = re.search(r"noise_std of about (\S+) or more .* time of about (\S+) or less", str(refused.value))
+    assert found
+    noise_std, time = map(float, found.groups())
+    assert np.isfinite(RND(linear, 1, solver=GradientFlow(time=time)).fit(X).variance(X)).all()
+    assert np.isfinite(BayesianRND(linear, 1, noise_std=noise_std).fit(X).variance(X)).all()
+
+
+@pytest.mark.parametrize("noise_std", [0.0, 1e-8])
+def test_the_noise_and_the_time_that_are_advised_do(noise_std):
+    """Of exact laws and of linearised networks, whose training is exact too; they need less than steps do."""
+    close = np.vstack([X, X + 1e-9])
+    for fit in (
+        lambda noise_std, time: laws.bayesian_rnd_error(NET, close, X, time, noise_std).var,
+        lambda noise_std, time: (
+            BayesianRND(NET, 2, noise_std=noise_std, linearised=True, solver=GradientFlow(time=time))
+            .fit(close)
+            .variance(X)
+        ),
+    ):
+        with pytest.raises(ValueError, match=r"X: the tangent kernel of its rows is singular in float64") as refused:
+            fit(noise_std, inf)
+        found = re.search(r"noise_std of about (\S+) or more .* time of about (\S+) or less", str(refused.value))
+        assert found
+        enough, time = map(float, found.groups())
+        assert noise_std < enough < 1e-3
+        assert np.isfinite(fit(enough, inf)).all()
+        assert np.isfinite(fit(noise_std, time)).all()
 
 
 def test_repeats_are_fine_with_noise():

@@ -47,6 +47,28 @@ def test_nothing_is_saved_without_a_folder(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+OF_A_MATPLOTLIBRC = {
+    "text.usetex": True,
+    "font.family": ["monospace"],
+    "axes.xmargin": 0.3,
+    "lines.marker": "x",
+    "path.sketch": (1.0, 100.0, 2.0),
+    "savefig.bbox": "tight",
+    "savefig.transparent": True,
+    "xtick.direction": "in",
+}
+
+
+@pytest.mark.parametrize("name", OF_A_MATPLOTLIBRC)
+def test_no_setting_of_a_matplotlibrc_changes_a_figure(name, monkeypatch, tmp_path):
+    monkeypatch.setenv(output.VARIABLE, str(tmp_path))
+    expected = figures.save(drawings.variance(), "plain", pdf=True).png
+    with mpl.rc_context({name: OF_A_MATPLOTLIBRC[name]}):
+        assert drawings.variance()._repr_png_() == expected
+        assert figures.save(drawings.variance(), "set", pdf=True).png == expected
+    assert (tmp_path / "set.pdf").read_bytes() == (tmp_path / "plain.pdf").read_bytes()
+
+
 def test_pyplot_is_not_touched():
     code = "import sys, rndlib.figures; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

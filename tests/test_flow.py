@@ -1,5 +1,6 @@
 """Gradient flow against independent integrators, closed forms, and itself at finer steps."""
 
+import tracemalloc
 from copy import copy
 from dataclasses import replace
 from math import inf
@@ -17,7 +18,7 @@ from problems import X_TEST, Problem, worst
 from rndlib import MLP, DeepEnsemble, DivergenceError, GradientFlow, kernels
 from rndlib.theory.dynamics import gain
 from rndlib.training.backends.jax.precision import in_float64
-from rndlib.training.flow import integration, precision
+from rndlib.training.flow import integration, precision, time_grid
 from rndlib.training.flow.exponential import DENSE_MANY
 from rndlib.training.flow.integration import _around  # pyright: ignore[reportPrivateUsage]
 from rndlib.training.flow.time_grid import clock
@@ -379,3 +380,14 @@ def test_an_accuracy_out_of_reach():
     problem.y = 100 * problem.y
     with pytest.raises(DivergenceError, match="asked for rtol = 1e-14"):
         problem.train(GradientFlow(1.0, rtol=1e-14))
+
+
+def test_the_time_grid_takes_no_table_of_times_and_eigenvalues():
+    values = tuple(np.geomspace(1e-3, 1e3, 1000).tolist())
+    clock.cache_clear()
+    tracemalloc.start()
+    clock(values, inf)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Some parts, and some vectors of as many times, in place of 20,001 times 1,000 numbers.
+    assert peak < 8 * 8 * time_grid.PART < 8 * 20_001 * 1000 / 10

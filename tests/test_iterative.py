@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from test_linearised import DATA, NETWORKS
 
 from rndlib import MLP, RND, BayesianRND, DeepEnsemble, GradientFlow, datasets
-from rndlib.training import iterative
+from rndlib.training import backends, iterative, linear
+from rndlib.training.weights import Role, draw
 
 pytestmark = pytest.mark.torch
 
@@ -84,14 +85,17 @@ def test_no_matrix_over_pairs_of_points_is_formed(monkeypatch):
 @pytest.mark.filterwarnings("ignore::rndlib.HeadsWarning")
 def test_what_does_not_fit_is_refused():
     net, small = MLP(3, width=32), GradientFlow(memory=2**10)
-    with pytest.raises(ValueError, match=r"solver: matrices over the 10 rows of X take .*, and memory = 1024 is"):
+    with pytest.raises(ValueError, match=r"over the 10 rows of X take 4\.7 KiB, and memory = 1024 is 1\.0 KiB: give"):
         DeepEnsemble(net, 2, solver=small).fit(DATA.X, DATA.y)
     finite = GradientFlow(time=1.0, memory=2**10)
     with pytest.raises(ValueError, match="fewer rows, or time = inf, for which they are not formed"):
         RND(net, 2, linearised=True, solver=finite).fit(DATA.X)
     close = np.concatenate([DATA.X + 1e-7 * k for k in range(4)])
-    with pytest.raises(ValueError, match="X: the tangent kernel of its 40 rows is too near to singular"):
+    with pytest.raises(ValueError, match="X: the tangent kernel of its 40 rows is too near to singular") as refused:
         RND(net, 2, linearised=True, solver=small).fit(close)
+    enough = float(str(refused.value).split("noise_std of about ")[1].split()[0])
+    assert 0 < enough < 0.01
+    BayesianRND(net, 2, noise_std=enough, linearised=True, solver=small).fit(close)
     with pytest.raises(ValueError, match="memory = 0"):
         GradientFlow(memory=0)
     many = np.random.default_rng(0).standard_normal((200_000, 3))
@@ -101,3 +105,53 @@ def test_what_does_not_fit_is_refused():
     ):
         BayesianRND(net, 2, noise_std=0.1).fit(many)
     assert RND(net, 2, linearised=True, solver=GradientFlow(time=inf)).fit(DATA.X).report.residual < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "width", "heads", "noise", "time", "why"),
+    [
+        (8000, 5, 1024, 8, 0.15, inf, None),  # 17 s of CPU against 37
+        (8000, 64, 1024, 8, 0.15, inf, "less work than conjugate gradients"),  # 37 s against minutes
+        (8000, 5, 1024, 500, 0.15, inf, "less work than conjugate gradients"),
+        (8000, 5, 1024, 8, 1e-3, inf, "less work than conjugate gradients"),
+        (8000, 5, 1024, 8, 0.0, inf, "less work than conjugate gradients"),
+        (8000, 5, 1024, 8, 0.15, 1e3, "the training time is finite"),
+        (2000, 5, 1024, 8, 0.15, inf, "less work than conjugate gradients"),  # 0.9 s against 3
+    ],
+)
+def test_what_is_less_work_is_taken(rows, columns, width, heads, noise, time, why):
+    """The choices that timings confirm; only a part of the kernel is formed to make them."""
+    X, net = np.random.default_rng(0).standard_normal((rows, columns)), MLP(columns, width=width)
+    point, r, flow = draw(net, 1, 0, Role.PREDICTOR, [0]), np.zeros((1, rows, heads)), GradientFlow(time=time)
+    assert linear._less_work(backends.of(net, "jax"), net, point, X, r, flow, noise**2) == why
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_way_is_said_with_its_reason(name, monkeypatch):
+    net, backend = NETWORKS[name]
+    point, r = draw(net, 1, 0, Role.PREDICTOR, [0, 1]), np.ones((2, len(DATA.X), 3))
+
+    def by(flow: GradientFlow) -> str:
+        return linear.weights(backends.of(net, backend), net, point, DATA.X, r, flow, 0.1)[2]
+
+    known = isinstance(net, MLP)
+    why = "less work than conjugate gradients" if known else "they fit"
+    assert by(GradientFlow()) == f"matrices of 10 rows (4.7 KiB of 4.0 GiB): {why}"
+    assert by(GradientFlow(time=1.0)) == "matrices of 10 rows (4.7 KiB of 4.0 GiB): the training time is finite"
+    said = by(GradientFlow(memory=1))
+    assert said.startswith("conjugate gradients: matrices of 10 rows (4.7 KiB of 1 byte) do not fit")
+    assert (", but GradientFlow(memory=4800) is about " in said) == known
+    monkeypatch.setattr(linear, "_less_work", lambda *_: None)
+    assert by(GradientFlow()) == "conjugate gradients: less work than matrices of 10 rows (4.7 KiB of 4.0 GiB)"
+
+
+def test_the_noise_that_is_advised_is_enough():
+    """Where iterations and not rounding are the limit: eigenvalues that fall slowly beyond those taken out."""
+    A, r = kernel(0, 200, 3.0), np.random.default_rng(1).standard_normal((200, 2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(iterative, "RANK", 10)
+        patch.setattr(iterative, "ITERATIONS", 40)
+        with pytest.raises(ValueError, match="noise_std of about") as refused:
+            iterative.solve(lambda p: A @ p, r, 1e-4)
+        enough = float(str(refused.value).split("noise_std of about ")[1].split()[0])
+        iterative.solve(lambda p: A @ p, r, enough**2)

@@ -409,7 +409,7 @@ def test_bad_noise(noise_std):
 @pytest.mark.parametrize("time", [1e13, inf])
 def test_singular_kernels_without_repeated_points(time):
     """More points than a linear model has parameters; relu without bias at two points on one ray."""
-    with pytest.raises(ValueError, match=r"X: the tangent kernel of its rows is singular .*noise_std > 0"):
+    with pytest.raises(ValueError, match=r"X: the tangent kernel of its rows is singular .*noise_std of about"):
         laws.ensemble(MLP(3, depth=1), X, Y, X_TEST, time)
     ray = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]])
     with pytest.raises(ValueError, match=r"X: the tangent kernel of its rows is singular"):

@@ -73,7 +73,7 @@ def test_samples_are_draws_from_the_posterior_of_the_network_s_own_kernel(name, 
     (net, backend), heads = NETWORKS[name], 1000
     model = BayesianRND(net, heads=heads, noise_std=noise_std, linearised=True, backend=backend).fit(DATA.X, DATA.y)
     # What `tangent_kernels` repeats for each of a million pairs of heads.
-    (theta,) = np.add(*model._loaded.tangent_kernels(net, model._starts([0])[1], ALL))[:, 0, 0]
+    (theta,) = np.add(*model._loaded.tangent_kernels(net, model._draw([0]).tangent, ALL))[:, 0, 0]
     A, C = theta[:N, :N] + noise_std**2 * np.eye(N), theta[:N, N:]
     mean, cov = C.T @ np.linalg.solve(A, DATA.y), theta[N:, N:] - C.T @ np.linalg.solve(A, C)
     np.testing.assert_allclose(model.predict(DATA.X_test), mean, rtol=1e-6)

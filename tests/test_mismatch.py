@@ -13,7 +13,7 @@ import pytest
 from rndlib import MLP, GradientFlow, datasets, kernels, laws
 from rndlib.theory.mismatch import factor
 from rndlib.training import backends
-from rndlib.training.problem import Task
+from rndlib.training.problem import Drawn, Task
 from rndlib.training.weights import Params, Role, draw
 
 DATA = datasets.toy(2, n_train=5, n_test=6)
@@ -57,15 +57,20 @@ def test_trained_networks_follow_it():
     members, backend = 400, backends.load("torch")
     law, expected = laws.ensemble(NET, X, np.zeros(5), X_TEST).var, factor(NET, OTHER, X, X_TEST)
 
-    def target(bodies: list[int], points: np.ndarray) -> np.ndarray:
-        return backend.functions(OTHER, draw(OTHER, 1, 0, Role.TARGET, bodies), points, "float64")
+    def drawn(bodies: list[int]) -> Drawn:
+        start = draw(NET, 1, 0, Role.PREDICTOR, bodies)
+        return Drawn(start, start, draw(OTHER, 1, 0, Role.TARGET, bodies))
 
-    def error(bodies: list[int], params: Params) -> np.ndarray:
-        return backend.functions(NET, params, X_TEST, "float64") - target(bodies, X_TEST)
+    def target(drawn: Drawn, points: np.ndarray) -> np.ndarray:
+        return backend.functions(OTHER, drawn.target or [], points, "float64")
+
+    def error(drawn: Drawn, params: Params) -> np.ndarray:
+        return backend.functions(NET, params, X_TEST, "float64") - target(drawn, X_TEST)
 
     solver = GradientFlow(rtol=1e-2)
-    task = Task(NET, 1, members, Role.PREDICTOR, 0, X, lambda bodies, _: target(bodies, X))
+    task = Task(NET, 1, members, Role.PREDICTOR, 0, X, drawn, lambda drawn: target(drawn, X))
     trained = solver.train(task, backend)
+    trained = replace(trained, drawn=[task.drawn[tuple(block)] for block, _ in trained.blocks])
     measured = np.mean(trained.evaluate(error) ** 2, axis=0) / 2
     margin = 4 * np.sqrt(2 / members) + 10 / NET.width + 2 * solver.rtol
     assert abs(np.mean(measured / (law * expected)) - 1) < margin

@@ -157,10 +157,10 @@ def steeper(patch: pytest.MonkeyPatch) -> None:
 # ---------------------------------------------------------------------------------------------------------- estimators
 
 
-def last_layer_of_psi(right, model, bodies, start, X, dtype):
-    start = start or draw(model.net_, model.heads, model.seed, Role.PREDICTOR, bodies)
+def last_layer_of_psi(right, model, drawn, X, dtype):
+    bodies = range(len(drawn.start[-1][0]))
     last = draw(model.net_, model.heads, model.seed, Role.TARGET, bodies)[-1]
-    return right(model, bodies, start, X, dtype) + model._functions([*start[:-1], last], X, dtype)
+    return right(model, drawn, X, dtype) + model._functions([*drawn.start[:-1], last], X, dtype)
 
 
 def divided_by_members(right, model, X, groups):
@@ -171,8 +171,8 @@ def divided_by_members(right, model, X, groups):
 def target_added(right, model, X):
     fitted, X = model._fitted, np.asarray(X)
 
-    def values(bodies, params):
-        return fitted._functions(params, X, fitted.dtype) + fitted._target(bodies, None, X, fitted.dtype)
+    def values(drawn, params):
+        return fitted._functions(params, X, fitted.dtype) + fitted._target(drawn, X, fitted.dtype)
 
     return fitted._trained.evaluate(values)
 

@@ -3,33 +3,43 @@
 from collections.abc import Callable
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, fields, is_dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 from rndlib import checks
 from rndlib.any_network import AnyNetwork
 from rndlib.cores import slices
+from rndlib.estimators.automatic import Automatic
 from rndlib.estimators.budget import ErrorBudget, error_budget
+from rndlib.estimators.exact import Exact
+from rndlib.estimators.units import Units
 from rndlib.network import MLP
 from rndlib.theory import reference
 from rndlib.training import backends
-from rndlib.training.problem import Targets, Task, Trained, column_group
+from rndlib.training.problem import Drawn, Task, Trained, column_group
 from rndlib.training.protocols import Backend
 from rndlib.training.solvers import GradientFlow, Report, Solver, StochasticGradient
-from rndlib.training.weights import Params, Role, draw_directions
+from rndlib.training.trees import mapped
+from rndlib.training.weights import Params, Role
 
-Functions = Float[np.ndarray, "outputs t"]
-Variances = Float[np.ndarray, " t"]
-GroupVariances = Float[np.ndarray, "groups t"]
+Functions = Float[np.ndarray, "functions t *outputs"]
+Variances = Float[np.ndarray, "t *outputs"]
+GroupVariances = Float[np.ndarray, "groups t *outputs"]
 PerHead = Float[np.ndarray, "bodies heads t"]
 Network = MLP | AnyNetwork | Callable[[int], MLP] | None
+MeanFunction = Callable[[Float[np.ndarray, "t *shape"]], Variances]
+"""A function of points in the user's units, (T,) or (T, outputs)."""
 Prediction = Variances | tuple[Variances, Variances]
 Model = TypeVar("Model", bound="Estimator")
+CHOSEN = ("net_", "noise_std_", "input_scales_", "log_evidence_")
+"""Attributes of a fitted model that automatic mode chooses."""
 
 
 @dataclass(eq=False, repr=False)
@@ -43,14 +53,22 @@ class Estimator(BaseEstimator):
     net: Network = None
     _: KW_ONLY
     seed: int = 0
+    random_state: Any = None
     backend: str | None = None
     solver: Solver | None = None
-    dtype: str = "float64"
+    dtype: Any = "float64"
+    input_scales: Any = None
 
     # No annotations, so not parameters.
-    noise_std = 0.0  # of estimators without noise
+    noise_std = None  # of estimators without noise
+    prior_mean = None  # of estimators without labels
     _scale = 1.0  # from the mean square of errors to a variance
+    _bayesian = False  # whether errors start with covariance Theta rather than kappa
+    _labelled = True  # whether labels choose the network in automatic mode
+    _linear = False  # whether networks are linearised
     _crowded = False  # whether many heads share their parameters
+    _exact = cast("Exact | None", None)
+    _trained = cast("Trained | None", None)
     _as_fitted = None
 
     def __post_init__(self):
@@ -68,11 +86,21 @@ class Estimator(BaseEstimator):
                 f"solver = {self.solver!r}: give rndlib.GradientFlow(...), GradientDescent(...) or "
                 "StochasticGradient(...)"
             )
+        if self.net is None and self.solver is not None:
+            raise ValueError(
+                f"solver = {self.solver!r} with net = None: the automatic estimator trains exactly: leave solver out, "
+                "or give the network that it should train, such as net=partial(MLP, width=512)"
+            )
         checks.whole("seed", self.seed, at_least=0)
         if self.backend is not None:
             checks.choice("backend", self.backend, backends.BACKENDS)
-        checks.choice("dtype", self.dtype, ("float32", "float64"))
-        checks.non_negative("noise_std", self.noise_std)
+        checks.choice("dtype", _name(self.dtype), ("float32", "float64"))
+        if self.noise_std is not None:
+            checks.non_negative("noise_std", self.noise_std)
+        if self.prior_mean is not None and not callable(self.prior_mean):
+            raise ValueError(f"prior_mean = {self.prior_mean!r}: give a function of X, or None for zero")
+        if self.input_scales is not None and self.net is not None:
+            raise ValueError("input_scales: the automatic estimator (net=None) alone scales columns: divide X by them")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; with `deep` also the fields of `net` and `solver`, such as `net__width`.
@@ -91,6 +119,8 @@ class Estimator(BaseEstimator):
         >>> RND(MLP(3, width=64), heads=8).set_params(net__width=256, seed=1).net.width
         256
         """
+        if not params:
+            return self
         new = self.get_params(deep=False)
         for name in sorted(params, key=lambda name: "__" in name):  # `net` before its fields, such as `net__width`
             outer, _, field = name.partition("__")
@@ -103,8 +133,15 @@ class Estimator(BaseEstimator):
                 known = ", ".join([*new, *_nested(new)])
                 raise ValueError(f"{name} = {params[name]!r}: {unset}choose among the parameters {known}")
         vars(self).update(vars(type(self)(**new)))  # the constructor refuses bad values before anything changes
-        self._as_fitted = None
+        self._as_fitted = self._trained = self._exact = None
         return self
+
+    def __str__(self) -> str:
+        """The parameters, and after a fit what was chosen."""
+        chosen = [
+            f"{name} = {vars(self)[name]}" for name in CHOSEN if self._as_fitted is not None and name in vars(self)
+        ]
+        return "\n".join([repr(self), *chosen])
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._as_fitted is not None
@@ -117,13 +154,14 @@ class Estimator(BaseEstimator):
         >>> RND(MLP(3, width=64), heads=4).fit(datasets.toy(0).X).report.converged
         True
         """
-        return self._fitted._trained.report
+        return self._fitted._report
 
     def variance(self, X: ArrayLike) -> Variances:
-        """Estimated variance at X (T, in_dim): (T,), in the squared units of y.
+        """Estimated variance of the function at X (T, in_dim), without noise: (T,), in the squared units of y.
 
         For ensembles, the sample variance over two or more members (ddof = 1); for RND, half the mean squared error of
-        all heads; for Bayesian RND, the mean squared error.
+        all heads; for Bayesian RND, the mean squared error. In automatic mode (net=None), the variance that these
+        estimate, at infinite width. With labels of several outputs, (T, outputs).
 
         >>> from rndlib import MLP, RND, datasets
         >>> data = datasets.toy(seed=0, n_test=5)
@@ -131,7 +169,12 @@ class Estimator(BaseEstimator):
         >>> model.variance(data.X).max() < 1e-6 < model.variance(data.X_test).min()  # none at the training points
         np.True_
         """
-        return self.variances(X, 1)[0]
+        fitted = self._fitted
+        if fitted._exact is None:
+            return self.variances(X, 1)[0]
+        exact = fitted._exact.variance(fitted._inputs(self._points(X)))
+        sizes = np.broadcast_to(fitted._units.size, fitted._outputs or (1,)) ** 2
+        return exact[:, None] * sizes if fitted._outputs else exact * sizes[0]
 
     def variances(self, X: ArrayLike, groups: int) -> GroupVariances:
         """`variance` of each of `groups` equal groups of members or bodies, which are independent: (groups, T).
@@ -161,7 +204,10 @@ class Estimator(BaseEstimator):
         >>> print(model.error_budget(data.X_test))
         variance off by +75.4 % of the law: sampling +19.7 %, width +1.9 %, heads +0.0 %, time +53.9 %, step +0.0 %
         """
-        return error_budget(self._fitted, self.variance(X), X, single, kernel)
+        fitted = self._fitted
+        if fitted._exact is not None:
+            raise ValueError("net = None: the automatic estimator's variance is exact: there is nothing to decompose")
+        return error_budget(fitted, self.variance(X), X, single, kernel)
 
     def tangent_kernels(self, X: ArrayLike) -> Float[np.ndarray, "bodies heads heads t t"]:
         """Empirical tangent kernels of the trained networks, Theta_t of Eq. 5, at X (T, in_dim).
@@ -174,9 +220,16 @@ class Estimator(BaseEstimator):
         >>> model.tangent_kernels([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]).shape
         (1, 4, 4, 2, 2)
         """
-        fitted, points = self._fitted, self._points(X)
-        backend = fitted._loaded
-        return fitted._trained.per_body(lambda _, params: np.add(*backend.tangent_kernels(fitted.net_, params, points)))
+        fitted = self._fitted
+        points, backend = fitted._inputs(self._points(X)), fitted._loaded
+
+        def kernels(drawn: Drawn, params: Params) -> np.ndarray:
+            if not fitted._linear:
+                return np.add(*backend.tangent_kernels(fitted.net_, params, points))
+            kernel = np.add(*backend.tangent_kernels(fitted.net_, drawn.tangent, points))
+            return np.eye(drawn.start[-1][0].shape[1])[:, :, None, None] * kernel  # no head shares its parameters
+
+        return fitted._trained.per_body(kernels)
 
     def _values(self, X: ArrayLike) -> Functions:
         """What `variance` is the variance or the mean square of."""
@@ -196,43 +249,91 @@ class Estimator(BaseEstimator):
         return backends.of(self.net_, self.backend)
 
     def _points(self, X: Any) -> Any:
-        """Points of the shape of the training points, as float64."""
+        """Points of the shape of the training points, as float64, in the user's units."""
         if isinstance(self.net_, AnyNetwork):
+            validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
             return checks.points_of_any_shape("X", X, self._shape)
         return validate_data(self, X, reset=False, dtype=np.float64, order="C")
 
+    def _inputs(self, points: np.ndarray) -> np.ndarray:
+        """Points as the network reads them."""
+        return self._units.inputs(points) if self.net is None else points
+
     def _begin(self, X: Any, y: Any = None) -> tuple[Any, Any]:
-        """Check all inputs. Forgets the previous fit, so that a failed fit leaves the estimator unfitted."""
-        self._as_fitted = None
+        """Check all inputs, and choose what is not given: points and labels (N, outputs) in the network's units.
+
+        Forgets the previous fit, so that a failed fit leaves the estimator unfitted.
+        """
+        self._as_fitted = self._trained = self._exact = None
         self._check()
+        points, labels = self._validated(X, y)
+        self._outputs = () if labels is None else labels.shape[1:]
+        if labels is not None:
+            labels = labels.reshape(len(points), -1) - self._prior(points)
+        self._seed = self.seed
+        if self.random_state is not None:
+            self._seed = int(check_random_state(self.random_state).randint(2**31))
+        self._units, self._noise, self._notes = Units(), float(self.noise_std or 0.0), ()
+        if self.net is None:
+            choice = Automatic.choose(points, labels if self._labelled else None, self.noise_std, self.input_scales)
+            self.net_, self._units, self._noise, self._notes = choice.net, choice.units, choice.noise_std, choice.notes
+            self.input_scales_, self.log_evidence_ = choice.units.scale, choice.log_evidence
+            points, labels = self._units.inputs(points), None if labels is None else self._units.labels(labels)
+        noise = self._noise * np.broadcast_to(self._units.size, self._outputs or (1,))
+        self.noise_std_ = noise if self._outputs else float(noise[0])
+        return points, labels
+
+    def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Points (N, *shape) and labels (N, *outputs) as float64, in the user's units."""
         points: Any
         if isinstance(self.net, AnyNetwork):
             backends.of(self.net, self.backend)
+            validate_data(self, X, y, skip_check_array=True)  # names of columns, and whether labels are needed
             points = checks.points_of_any_shape("X", X)
-            y = None if y is None else checks.labels("y", y, len(points))
+            y = None if y is None else checks.outputs("y", y, len(points))
             self.net.examine(points)
             self.net_, self._shape = self.net, points.shape[1:]
             return points, y
         # X in row order: data frames are stored by columns, and the memory order changes rounding.
-        options: dict[str, Any] = {"y": y, "dtype": np.float64, "order": "C"}
+        options: dict[str, Any] = {"dtype": np.float64, "order": "C"}
         if y is None:
-            points = validate_data(self, X, **options)
+            points = validate_data(self, X, y, **options)
         else:
-            points, y = validate_data(self, X, y_numeric=True, **options)
-            y = np.asarray(y, np.float64)
-        self.net_ = self._network(points.shape[1])
+            points, y = validate_data(self, X, y, y_numeric=True, multi_output=True, **options)
+            y = checks.outputs("y", y, len(points))
+        if self.net is not None:
+            self.net_ = self._network(points.shape[1])
         return points, y
 
+    def _prior(self, points: np.ndarray) -> Any:
+        """The prior mean at points in the user's units: (T, outputs), or 0."""
+        return 0.0 if self.prior_mean is None else self._of_user("prior_mean", points).reshape(len(points), -1)
+
+    def _of_user(self, name: str, points: np.ndarray) -> np.ndarray:
+        """The values (T, *outputs) of a user's function of X."""
+        values = checks.outputs(f"{name}(X)", getattr(self, name)(points), len(points))
+        if values.shape[1:] != self._outputs:
+            raise ValueError(f"{name}(X) has shape {values.shape}: give {(len(points), *self._outputs)}")
+        return values
+
+    def _functions_of(self, values: Float[np.ndarray, "functions outputs t"], points: np.ndarray) -> Functions:
+        """Functions of the network's in the user's units, at points in these units: (functions, T, *outputs)."""
+        found = np.swapaxes(values, 1, 2) * self._units.size + self._units.mean + self._prior(points)
+        return found.reshape(len(values), len(points), *self._outputs)
+
     def _before(self, X: Any) -> tuple[Any, Any]:
-        """The estimator as it was fitted, or a copy of it that will not be, and its points."""
+        """The estimator as it was fitted, or a copy of it that will not be, and its points in the network's units."""
         if self._as_fitted is not None:
-            return self._as_fitted, self._points(X)
+            return self._as_fitted, self._as_fitted._inputs(self._points(X))
+        if self.net is None:
+            raise NotFittedError("net = None: the automatic estimator chooses a network when it is fitted: call fit")
         model: Any = copy(self)
         return model, model._begin(X, np.zeros(np.shape(X)[:1]))[0]  # scikit-learn asks ensembles for labels
 
     def _end(self: Model, trained: Trained, X: np.ndarray) -> Model:
         """Keep the trained bodies, what they were trained on, and a copy of the estimator that trained them."""
         self._trained = trained
+        self._report = replace(trained.report, notes=(*self._notes, *trained.report.notes))
         self._X = None if isinstance(self.solver, StochasticGradient) else X.copy()  # It may be large, and has no law.
         self._as_fitted = copy(self)
         return self
@@ -243,31 +344,53 @@ class Estimator(BaseEstimator):
             if self.net.in_dim != columns:
                 raise ValueError(f"X has {columns} columns: give the {self.net.in_dim} of net = {self.net}")
             return self.net
-        made: Any = self.net(columns) if callable(self.net) else MLP(columns)
+        made: Any = self.net(columns) if callable(self.net) else None
         if not isinstance(made, MLP) or made.in_dim != columns:
             raise ValueError(f"net({columns}) = {made!r}: give a function whose result is an MLP of in_dim {columns}")
         return made
 
-    def _train(self, heads: int, bodies: int, role: Role, X: np.ndarray, targets: Targets, **options: bool) -> Trained:
+    def _train(
+        self,
+        heads: int,
+        bodies: int,
+        role: Role,
+        X: np.ndarray,
+        draw: Callable[[list[int]], Drawn],
+        targets: Callable[[Drawn], PerHead],
+    ) -> Trained:
         solver = GradientFlow() if self.solver is None else self.solver
-        noise_std = float(self.noise_std)
-        task = Task(self.net_, int(heads), int(bodies), role, int(self.seed), X, targets, noise_std, **options)
-        return solver.train(task, self._loaded)
+        task = Task(self.net_, int(heads), int(bodies), role, int(self._seed), X, draw, targets, self._noise)
+        trained = solver.train(task, self._loaded)
+        return replace(trained, drawn=[task.drawn[tuple(block)] for block, _ in trained.blocks])
+
+    @property
+    def _precision(self) -> str:
+        return _name(self.dtype)
 
     def _functions(self, params: Params, X: np.ndarray, dtype: str) -> PerHead:
         return self._loaded.functions(self.net_, params, X, dtype)
 
-    def _tangents(self, bodies: list[int], start: Params, X: np.ndarray, dtype: str, by_head: bool) -> PerHead:
+    def _tangents(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
         """g~, the function of Proposition 4.1, of each body's initial parameters."""
-        backend, net = self._loaded, self.net_
-        if not by_head:
-            return backend.tangents(net, start, draw_directions(net, self.seed, bodies, None), X, dtype)
-        heads, parts = range(start[-1][0].shape[1]), []
-        for some in slices(len(heads), column_group(net, len(bodies))):
-            head = tuple(array[:, some] for array in start[-1])
-            directions = draw_directions(net, self.seed, bodies, heads[some])
-            parts.append(backend.tangents(net, [*start[:-1], head], directions, X, dtype))
+        at, psi = drawn.tangent, drawn.directions
+        bodies, own_heads = at[-1][0].shape[:2]
+        if not psi or len(psi[0][0]) == bodies:
+            return self._loaded.tangents(self.net_, at, psi or [], X, dtype)
+        heads, parts = len(psi[0][0]) // bodies, []
+        for some in slices(heads, column_group(self.net_, bodies)):
+            own = [tuple(a.reshape(bodies, heads, *a.shape[1:])[:, some] for a in layer) for layer in psi]
+            own = mapped(lambda a: a.reshape(-1, *a.shape[2:]), own)
+            head = at[-1] if own_heads == 1 else tuple(a[:, some] for a in at[-1])
+            parts.append(self._loaded.tangents(self.net_, [*at[:-1], head], own, X, dtype))
         return np.concatenate(parts, axis=1)
+
+
+def _name(dtype: Any) -> str:
+    """The name of a floating-point type, or what it is called wrongly."""
+    try:
+        return np.dtype(dtype).name
+    except TypeError:
+        return dtype
 
 
 def equal_parts(name: str, count: int, of: str, total: int) -> int:
@@ -276,6 +399,12 @@ def equal_parts(name: str, count: int, of: str, total: int) -> int:
     if total % count:
         raise ValueError(f"{name} = {count}: give a divisor of {of} = {total}")
     return total // count
+
+
+def label_interval(mean: Variances, std: Variances, noise_std: Any, level: float) -> tuple[Variances, Variances]:
+    """The central interval of a new label, Gaussian with this mean and the variances of function and noise."""
+    half = float(ndtri(0.5 + checks.fraction("level", level) / 2)) * np.sqrt(std**2 + np.square(noise_std))
+    return mean - half, mean + half
 
 
 def _nested(params: dict[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,7 @@
 """Bayesian RND: an RND target with which errors are draws from the centred NTK-GP posterior, and posterior samples."""
 
-from collections.abc import Callable
+from copy import copy
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,16 +12,15 @@ from sklearn.exceptions import NotFittedError
 
 from rndlib import checks
 from rndlib.estimators import linearised
-from rndlib.estimators.base import PerHead, Prediction, Variances
+from rndlib.estimators.base import Functions, MeanFunction, PerHead, Prediction, Variances, label_interval
 from rndlib.estimators.rnd import Distillation
 from rndlib.network import MLP
 from rndlib.theory import laws, reference
 from rndlib.theory.crowding import points_that_count, warn_if_narrow
 from rndlib.training import matrices
+from rndlib.training.problem import Drawn
 from rndlib.training.solvers import GradientFlow
-from rndlib.training.weights import Params, Role, draw
-
-MeanFunction = Callable[[Float[np.ndarray, "t d"]], Variances]
+from rndlib.training.weights import Params, Role, draw, draw_directions
 
 
 @dataclass(eq=False, repr=False)
@@ -55,21 +53,29 @@ class BayesianRND(RegressorMixin, Distillation):
     """
 
     _: KW_ONLY
-    directions: str = "shared"
-    noise_std: float = 0.0
+    directions: str | None = None
+    noise_std: float | None = None
     mean: MeanFunction | None = None
+    prior_mean: MeanFunction | None = None
 
+    _bayesian = True
     _mean_network = None
 
     def _check(self) -> None:
         super()._check()
-        checks.choice("directions", self.directions, ("shared", "independent"))
+        if self.directions is not None:
+            checks.choice("directions", self.directions, ("shared", "independent"))
+        if self.directions == "shared" and self._linear:
+            raise ValueError(
+                "directions = 'shared': each head of a linearised network has a psi of its own: leave directions out"
+            )
         if self.mean is not None and not callable(self.mean):
             raise ValueError(f"mean = {self.mean!r}: give a function of X, or None for a network trained on y")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False  # errors and variances need no labels
+        tags.target_tags.multi_output = True
         return tags
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "BayesianRND":
@@ -83,27 +89,32 @@ class BayesianRND(RegressorMixin, Distillation):
         True
         """
         points, labels = self._begin(X, y)
-        self._mean_network = None
         labels = labels if self.mean is None else None
-        if self.linearised:
-            trained = linearised.train(self, points, labels)
+        self._mean_network = None
+        if self._linear:
+            trained = self._fit(points, labels)
             self._mean_network = None if labels is None else trained
             return self._end(trained, points)
-        warn_if_narrow(self.net_, self.heads, self._points_that_count(points), self.directions)
-
-        def mean_targets(_: list[int], start: Params) -> np.ndarray:
-            return labels + self._functions(start, points, "float64")
-
-        targets = partial(self._target, X=points, dtype="float64")
-        trained = self._train(self.heads, self.bodies, Role.PREDICTOR, points, targets)
+        warn_if_narrow(self.net_, self.heads, self._points_that_count(points), self._psi)
+        trained = self._fit(points, None)
         if labels is not None:
-            self._mean_network = self._train(1, 1, Role.MEAN, points, mean_targets, jitter=False)
+            outputs = labels.shape[1]
+
+            def draws(bodies: list[int]) -> Drawn:
+                start = draw(self.net_, outputs, self._seed, Role.MEAN, bodies)
+                return Drawn(start, start)
+
+            def targets(drawn: Drawn) -> np.ndarray:
+                return labels.T + self._functions(drawn.start, points, "float64")
+
+            self._mean_network = self._train(outputs, 1, Role.MEAN, points, draws, targets)
         return self._end(trained, points)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
-        """Mean estimate at X (T, in_dim): (T,); with `return_std` also the posterior standard deviation.
+        """Mean of the function at X (T, in_dim): (T,); with `return_std` also its posterior standard deviation.
 
-        Raises NotFittedError also if `fit` was called without y and no `mean` was given.
+        The deviation is that of the function, without the noise; `interval` is for a new label. With labels of several
+        outputs, (T, outputs). Raises NotFittedError also if `fit` was called without y and no `mean` was given.
 
         >>> from rndlib import MLP, BayesianRND, datasets
         >>> data = datasets.toy(seed=0, n_test=5)
@@ -116,12 +127,14 @@ class BayesianRND(RegressorMixin, Distillation):
 
     def sample_y(
         self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.Generator | None = 0
-    ) -> Float[np.ndarray, "t samples"]:
+    ) -> Float[np.ndarray, "t *outputs samples"]:
         """Functions drawn from the posterior, jointly over X (T, in_dim): (T, n_samples).
 
         Sample i is the mean estimate plus the error of one head. Heads are drawn without replacement, so there are at
-        most `bodies * heads` samples. The draw from U[1, K] of Corollary 4.3 can repeat a head, and repeated samples
-        are not independent. Raises as in `predict`.
+        most `bodies * heads` samples; the automatic estimator (net=None) draws further heads where they do not
+        suffice. The draw from U[1, K] of Corollary 4.3 can repeat a head, and repeated samples are not independent.
+        With labels of several outputs, (T, outputs, n_samples), each output with a head of its own. Raises as in
+        `predict`.
 
         >>> from rndlib import MLP, BayesianRND, datasets
         >>> data = datasets.toy(seed=0, n_test=5)
@@ -129,15 +142,48 @@ class BayesianRND(RegressorMixin, Distillation):
         >>> model.sample_y(data.X_test, n_samples=3).shape
         (5, 3)
         """
-        available = self._fitted.bodies * self._fitted.heads
-        if checks.whole("n_samples", n_samples, at_least=1) > available:
-            raise ValueError(
-                f"n_samples = {n_samples}: the {available} heads give as many independent samples and no more: draw "
-                "fewer, or fit more heads or bodies"
-            )
-        chosen = np.random.default_rng(random_state).permutation(available)[:n_samples]
-        means = self._means(X)
-        return (means[chosen // self._fitted.heads % len(means)] + self.errors(X)[chosen]).T
+        fitted, means, n_samples = self._fitted, self._means(X), checks.whole("n_samples", n_samples, at_least=1)
+        outputs = int(np.prod(fitted._outputs, dtype=int))
+        rng, errors = np.random.default_rng(random_state), self.errors(X)
+        if n_samples * outputs > len(errors):
+            if fitted._exact is None:
+                raise ValueError(
+                    f"n_samples = {n_samples}: the {len(errors)} heads give {len(errors) // outputs} independent "
+                    "samples and no more: draw fewer, or fit more heads or bodies"
+                )
+            errors = np.concatenate([errors, fitted._further(self._points(X), n_samples * outputs - len(errors), rng)])
+        chosen = rng.permutation(len(errors))[: n_samples * outputs]
+        if not fitted._outputs:
+            return (means[chosen // fitted.heads % len(means)] + errors[chosen]).T
+        each = errors[chosen].reshape(n_samples, outputs, *errors.shape[1:])
+        own = np.stack([each[:, output, :, output] for output in range(outputs)], axis=2)  # (samples, T, outputs)
+        return np.moveaxis(means.mean(axis=0) + own, 0, 2)
+
+    def interval(self, X: ArrayLike, level: float = 0.9) -> tuple[Variances, Variances]:
+        """Lower and upper end of the central interval for a new label at X (T, in_dim), noise included: each (T,).
+
+        level: Probability that a new label falls inside, between 0 and 1.
+
+        >>> from rndlib import BayesianRND, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> low, high = BayesianRND().fit(data.X, data.y).interval(data.X_test)
+        >>> bool((low < high).all())
+        True
+        """
+        mean, std = self.predict(X, return_std=True)
+        return label_interval(mean, std, self._fitted.noise_std_, level)
+
+    @property
+    def _psi(self) -> str:
+        return self.directions or "shared"
+
+    def _further(self, points: np.ndarray, count: int, rng: np.random.Generator) -> Functions:
+        """Errors of heads that were not fitted, at points in the user's units: exact training needs no steps."""
+        assert self._exact is not None
+        further = copy(self)
+        further.heads, further.bodies, further._seed = count, 1, int(rng.integers(2**31))
+        drawn = further._draw([0], len(self._exact.X))
+        return self._units.spread(further._errors(self._inputs(points), drawn, [])[0], self._outputs)
 
     def _points_that_count(self, X: np.ndarray) -> float:
         solver = self.solver or GradientFlow()
@@ -145,30 +191,35 @@ class BayesianRND(RegressorMixin, Distillation):
         formed = isinstance(solver, GradientFlow) and matrices.fit(len(X), solver.memory)
         if self.heads == 1 or not isinstance(self.net_, MLP) or not formed:
             return len(X)
-        return points_that_count(self.net_, X, float(self.noise_std))
+        return points_that_count(self.net_, X, self._noise)
 
-    def _means(self, X: ArrayLike) -> Float[np.ndarray, "means t"]:
+    def _means(self, X: ArrayLike) -> Float[np.ndarray, "means t *outputs"]:
         """The mean estimate, one for all bodies or, of linearised ones, one for each."""
         fitted, points = self._fitted, self._points(X)
         if fitted.mean is not None:
-            return checks.labels("mean(X)", fitted.mean(points), len(points))[None]
+            return fitted._of_user("mean", points)[None]
         if fitted._mean_network is None:
             raise NotFittedError("fit had no y to train a mean on: call fit(X, y), or give mean= a function of X")
-        if fitted.linearised:
-            return fitted._mean_network.evaluate(partial(linearised.means, fitted, X=points))
+        inputs = fitted._inputs(points)
+        if fitted._exact is not None:
+            return fitted._functions_of(fitted._exact.transfer(fitted._exact.weights, inputs)[None], points)
 
-        def centred(_: list[int], params: Params) -> np.ndarray:
-            start = draw(fitted.net_, 1, fitted.seed, Role.MEAN, range(1))
-            return fitted._functions(params, points, fitted.dtype) - fitted._functions(start, points, fitted.dtype)
+        def mean(drawn: Drawn, params: Params) -> np.ndarray:
+            if fitted._linear:
+                return linearised.means(fitted, drawn, params, inputs)
+            f, before = (fitted._functions(at, inputs, fitted._precision) for at in (params, drawn.start))
+            return f - before
 
-        return fitted._mean_network.evaluate(centred)
+        return fitted._functions_of(fitted._mean_network.per_body(mean), points)
 
-    def _target(self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str) -> PerHead:
-        start = start or self._starts(bodies)[1]
-        if self.linearised:
-            return linearised.targets(self, bodies, start, X, dtype)
-        return self._tangents(bodies, start, X, dtype, by_head=self.directions == "independent")
+    def _draw(self, bodies: list[int], n_samples: int = 0) -> Drawn:
+        heads = range(self.heads) if self._linear or self._psi == "independent" else None
+        directions = draw_directions(self.net_, self._seed, bodies, heads)
+        return super()._draw(bodies, n_samples)._replace(directions=directions)
+
+    def _target(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
+        return self._tangents(drawn, X, dtype)
 
     def _law(self, net: reference.Network, X: np.ndarray, X_test: np.ndarray, **options: Any) -> laws.Gaussian:
-        noise, directions = float(self.noise_std), self.directions
+        noise, directions = self._noise, self._psi
         return laws.bayesian_rnd_error(net, X, X_test, noise_std=noise, directions=directions, **options)

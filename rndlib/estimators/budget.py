@@ -82,9 +82,9 @@ def error_budget(
     X, X_test = reference.points(kernel, model._X, X_test)
     rate = solver.learning_rate if isinstance(solver, GradientDescent) else None
     A, C = (reference.between(kernel, X, other).ntk for other in (X, X_test))
-    G = gain(A + model.noise_std**2 * np.eye(len(X)), C, solver.time, rate)
+    G = gain(A + model._noise**2 * np.eye(len(X)), C, solver.time, rate)
     start = model._at_start(np.concatenate([X, X_test]))
-    linear = partners(start, np.zeros(len(X)), G, model.noise_std, model.seed)  # labels do not change a variance
+    linear = partners(start, np.zeros(len(X)), G, model._noise, model._seed)  # labels do not change a variance
     sampled = model._group_variances(linear.reshape(-1, len(X_test)), 1)[0]
     law, at_time, at_rate = (
         model._scale * model._law(kernel, X, X_test, time=time, learning_rate=eta).var
@@ -92,7 +92,7 @@ def error_budget(
     )
     width, heads = variance - sampled, np.zeros_like(law)
     if model._crowded:
-        (seed,) = np.random.SeedSequence(model.seed).generate_state(1)
+        (seed,) = np.random.SeedSequence(model._seed).generate_state(1)
         alone: Any = clone(model)
         alone.set_params(heads=1, bodies=single, seed=int(seed)).fit(X)
         both, width = width, alone.error_budget(X_test, kernel=kernel).width

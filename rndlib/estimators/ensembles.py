@@ -1,6 +1,7 @@
 """Deep ensembles, standard and Bayesian: independent networks of one output, trained on the same labels."""
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -9,11 +10,22 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from rndlib import checks
-from rndlib.cores import blockwise
-from rndlib.estimators.base import Estimator, Functions, GroupVariances, PerHead, Prediction, equal_parts
+from rndlib.cores import blockwise, split
+from rndlib.estimators import exact
+from rndlib.estimators.base import (
+    Estimator,
+    Functions,
+    GroupVariances,
+    MeanFunction,
+    PerHead,
+    Prediction,
+    Variances,
+    equal_parts,
+    label_interval,
+)
 from rndlib.theory import laws, reference
-from rndlib.training.problem import block_size
-from rndlib.training.weights import Params, Role, draw
+from rndlib.training.problem import Drawn, Trained, block_size
+from rndlib.training.weights import Params, Role, draw, draw_directions, draw_offsets
 
 Members = TypeVar("Members", bound="_Ensemble")
 
@@ -21,10 +33,17 @@ Members = TypeVar("Members", bound="_Ensemble")
 @dataclass(eq=False, repr=False)
 class _Ensemble(RegressorMixin, Estimator):
     members: int = 8
+    _: KW_ONLY
+    prior_mean: MeanFunction | None = None
 
     def _check(self) -> None:
         super()._check()
         checks.whole("members", self.members, at_least=1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
     def fit(self: Members, X: ArrayLike, y: ArrayLike) -> Members:
         """Train every member on X (N, in_dim), y (N,).
@@ -42,12 +61,18 @@ class _Ensemble(RegressorMixin, Estimator):
         True
         """
         points, labels = self._begin(X, y)
+        draws = partial(self._draw, n_samples=len(points))
 
-        def targets(bodies: list[int], start: Params) -> np.ndarray:
-            added = self._added(bodies, start, points, "float64")
-            return np.broadcast_to(labels - added, (len(bodies), 1, len(points)))
+        def targets(drawn: Drawn) -> np.ndarray:
+            shape = len(drawn.start[-1][0]), *labels.T.shape
+            return np.broadcast_to(labels.T - self._added(drawn, points, "float64"), shape)
 
-        return self._end(self._train(1, self.members, Role.MEMBER, points, targets), points)
+        if self.net is None:
+            self._exact = exact.Exact.fit(self.net_, points, labels, self._noise, self._bayesian)
+            blocks = split(self.members, block_size(self.net_, labels.shape[1], len(points)))
+            drawn = [draws(block) for block in blocks]
+            return self._end(Trained(self.members, [(block, []) for block in blocks], exact.REPORT, drawn), points)
+        return self._end(self._train(labels.shape[1], self.members, Role.MEMBER, points, draws, targets), points)
 
     def functions(self, X: ArrayLike) -> Functions:
         """Every member's trained function at X (T, in_dim): (members, T), in the units of y.
@@ -59,11 +84,18 @@ class _Ensemble(RegressorMixin, Estimator):
         (4, 5)
         """
         fitted, points = self._fitted, self._points(X)
+        return fitted._functions_of(fitted._trained.per_body(partial(fitted._after, fitted._inputs(points))), points)
 
-        def values(bodies: list[int], params: Params) -> np.ndarray:
-            return fitted._functions(params, points, fitted.dtype) + fitted._added(bodies, None, points, fitted.dtype)
-
-        return fitted._trained.evaluate(values)
+    def _after(self, X: np.ndarray, drawn: Drawn, params: Params) -> PerHead:
+        """The members' functions after training, at points X in the network's units."""
+        if self._exact is None:
+            return self._functions(params, X, self._precision) + self._added(drawn, X, self._precision)
+        r = np.swapaxes(self._before_training(drawn, self._exact.X, "float64"), 1, 2)
+        if drawn.offsets is not None:
+            r = r + self._noise * drawn.offsets
+        v = self._exact.solve(np.moveaxis(r, 1, 0).reshape(r.shape[1], -1))
+        away = self._exact.transfer(v, X).reshape(len(r), -1, len(X)) - self._exact.transfer(self._exact.weights, X)
+        return self._before_training(drawn, X, self._precision) - away
 
     def initial(self, X: ArrayLike, heads: int = 1) -> Functions:
         """Every member's function before training at X (T, in_dim): (members, T). Needs no `fit`.
@@ -77,17 +109,29 @@ class _Ensemble(RegressorMixin, Estimator):
         """
         model, points = self._before(X)
         heads = checks.whole("heads", heads, at_least=1)
+        return model._initial(points, heads).reshape(-1, len(points)) * np.max(model._units.size)
+
+    def _initial(self, X: np.ndarray, heads: int = 1) -> PerHead:
+        """The members' functions before training, at points X in the network's units."""
+        if heads == 1 and self._trained is not None:
+            return self._trained.per_body(lambda drawn, _: self._before_training(drawn, X, self._precision))
 
         def values(bodies: list[int]) -> np.ndarray:
-            start = draw(model.net_, heads, model.seed, Role.MEMBER, bodies)
-            return model._functions(start, points, model.dtype) + model._added(bodies, start, points, model.dtype)
+            return self._before_training(self._draw(bodies, heads=heads), X, self._precision)
 
-        return blockwise(values, model.members, block_size(model.net_, heads, len(points))).reshape(-1, len(points))
+        return blockwise(values, self.members, block_size(self.net_, heads, len(X)))
 
-    def _added(
-        self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str
-    ) -> Float[np.ndarray, "#bodies #heads #t"]:
-        """The untrained function that is added to each member's network; for `start` None it is drawn again."""
+    def _draw(self, bodies: list[int], n_samples: int = 0, heads: int | None = None) -> Drawn:
+        """The random numbers of these members, of one head per output."""
+        outputs = int(np.prod(self._outputs, dtype=int)) if heads is None else heads
+        start = draw(self.net_, outputs, self._seed, Role.MEMBER, bodies)
+        return Drawn(start, start)
+
+    def _before_training(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
+        return self._functions(drawn.start, X, dtype) + self._added(drawn, X, dtype)
+
+    def _added(self, drawn: Drawn, X: np.ndarray, dtype: str) -> Float[np.ndarray, "#bodies #heads #t"]:
+        """The untrained function that is added to each member's network."""
         return np.zeros((1, 1, 1))
 
     def _values(self, X: ArrayLike) -> Functions:
@@ -99,13 +143,16 @@ class _Ensemble(RegressorMixin, Estimator):
             raise ValueError(
                 f"members = {len(values)}: a sample variance needs at least 2 for each of groups = {groups}"
             )
-        return values.reshape(groups, size, -1).var(axis=1, ddof=1)
+        return values.reshape(groups, size, *values.shape[1:]).var(axis=1, ddof=1)
 
     def _at_start(self, X: np.ndarray) -> Float[np.ndarray, "members 1 t"]:
-        return self.initial(X)[:, None]
+        return self._initial(X)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
-        """Mean over the members at X (T, in_dim): (T,); with `return_std` also the sample standard deviation.
+        """Mean over the members at X (T, in_dim): (T,); with `return_std` also their sample standard deviation.
+
+        The deviation is that of the function, without noise; `interval` is for a new label. With labels of several
+        outputs, (T, outputs). In automatic mode (net=None), mean and deviation of infinitely many members.
 
         >>> from rndlib import MLP, DeepEnsemble, datasets
         >>> data = datasets.toy(seed=0, n_test=5)
@@ -113,9 +160,29 @@ class _Ensemble(RegressorMixin, Estimator):
         >>> abs(model.predict(data.X) - data.y).max() < 1e-6
         np.True_
         """
+        fitted = self._fitted
+        if fitted._exact is not None:
+            points = self._points(X)
+            mean = fitted._exact.transfer(fitted._exact.weights, fitted._inputs(points))
+            mean = fitted._functions_of(mean[None], points)[0]
+            return (mean, np.sqrt(self.variance(X))) if return_std else mean
         functions = self.functions(X)
         mean = functions.mean(axis=0)
-        return (mean, np.sqrt(self._group_variances(functions, 1)[0])) if return_std else mean
+        return (mean, np.sqrt(fitted._group_variances(functions, 1)[0])) if return_std else mean
+
+    def interval(self, X: ArrayLike, level: float = 0.9) -> tuple[Variances, Variances]:
+        """Lower and upper end of the central interval for a new label at X (T, in_dim), noise included: each (T,).
+
+        level: Probability that a new label falls inside, between 0 and 1.
+
+        >>> from rndlib import BayesianEnsemble, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> low, high = BayesianEnsemble().fit(data.X, data.y).interval(data.X_test)
+        >>> bool((low < high).all())
+        True
+        """
+        mean, std = self.predict(X, return_std=True)
+        return label_interval(mean, std, self._fitted.noise_std_, level)
 
 
 @dataclass(eq=False, repr=False)
@@ -170,11 +237,18 @@ class BayesianEnsemble(_Ensemble):
     np.True_
     """
 
-    noise_std: float = field(default=0.0, kw_only=True)
+    noise_std: float | None = field(default=None, kw_only=True)
 
-    def _added(self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str) -> PerHead:
-        start = start or draw(self.net_, 1, self.seed, Role.MEMBER, bodies)
-        return self._tangents(bodies, start, X, dtype, by_head=False)
+    _bayesian = True
+
+    def _draw(self, bodies: list[int], n_samples: int = 0, heads: int | None = None) -> Drawn:
+        drawn = super()._draw(bodies, n_samples, heads)
+        outputs = drawn.start[-1][0].shape[1]
+        offsets = draw_offsets(self._seed, bodies, n_samples, outputs) if self._noise and n_samples else None
+        return drawn._replace(directions=draw_directions(self.net_, self._seed, bodies, None), offsets=offsets)
+
+    def _added(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
+        return self._tangents(drawn, X, dtype)
 
     def _law(self, net: reference.Network, X: np.ndarray, X_test: np.ndarray, **options: Any) -> laws.Gaussian:
-        return laws.bayesian_rnd_error(net, X, X_test, noise_std=float(self.noise_std), **options)
+        return laws.bayesian_rnd_error(net, X, X_test, noise_std=self._noise, **options)

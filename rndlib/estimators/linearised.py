@@ -1,4 +1,9 @@
-"""Bodies linearised at their start, in place of trained ones."""
+"""Bodies linearised at their start, in place of trained ones.
+
+A head's error is `e(x) = u(x) - g(x) + J(x) delta`, with u and g its own predictor and target at the start, and J the
+tangent that the heads of a body share. The change delta of the parameters is all that a prediction needs. It takes in
+psi, as the target of Bayesian RND is J psi. One column more per output has the mean: the function 0, trained on y.
+"""
 
 from math import inf
 from typing import Any
@@ -7,62 +12,71 @@ import numpy as np
 from jaxtyping import Float
 
 from rndlib import checks
-from rndlib.cores import parallel, split
+from rndlib.cores import parallel, slices, split
 from rndlib.estimators.base import PerHead
 from rndlib.training import linear
-from rndlib.training.problem import Trained, column_group
+from rndlib.training.problem import Drawn, Trained, column_group
 from rndlib.training.report import Report
 from rndlib.training.solvers import GradientFlow
-from rndlib.training.weights import Params, draw_directions, draw_offsets
+from rndlib.training.trees import mapped
+from rndlib.training.weights import Params
 
 
-def train(model: Any, X: Float[np.ndarray, "n *shape"], y: Float[np.ndarray, " n"] | None) -> Trained:
-    """The weights (N, heads) that `linear.weights` gives each body in place of parameters; with y, in one more column.
-
-    That column holds the weights of the mean: of the function 0 trained on y.
-    """
-    flow, noise_std = model.solver or GradientFlow(), float(model.noise_std)
+def train(model: Any, X: Float[np.ndarray, "n *shape"], y: Float[np.ndarray, "n outputs"] | None) -> Trained:
+    """The weights v (N, heads + outputs) of `linear.weights`, and delta = -J' v - psi in place of parameters."""
+    flow, noise_std, net, backend = model.solver or GradientFlow(), model._noise, model.net_, model._loaded
     if flow.time == inf and not noise_std:
         checks.distinct("X", X)
 
-    def one(block: list[int]) -> tuple[Params, Report]:
-        predictor, tangent = model._starts(block)
-        error = model._functions(predictor, X, "float64") - model._target(block, tangent, X, "float64")
-        r = np.swapaxes(error, 1, 2)
+    def one(block: list[int]) -> tuple[Drawn, tuple[Params, Report]]:
+        drawn = model._draw(block, len(X))
+        r = np.swapaxes(model._start_errors(drawn, X, "float64"), 1, 2)
         if noise_std:
-            r = r + noise_std * draw_offsets(model.seed, block, len(X), model.heads)
+            r = r + noise_std * drawn.offsets
         if y is not None:
-            r = np.concatenate([r, np.broadcast_to(-y[:, None], (len(block), len(X), 1))], axis=2)
-        v, left = linear.weights(model._loaded, model.net_, tangent, X, r, flow, noise_std)
-        return [(v,)], Report(flow.time, left, 0.0, 1, True)
+            r = np.concatenate([r, np.broadcast_to(-y, (len(block), *y.shape))], axis=2)
+        v, left, by = linear.weights(backend, net, drawn.tangent, X, r, flow, noise_std)
+        groups = slices(v.shape[2], column_group(net, len(block)))
+        pulled = [backend.pull_back(net, drawn.tangent, X, v[:, :, some]) for some in groups]
+        delta = mapped(lambda *parts: -np.concatenate(parts, axis=1), *pulled)
+        if drawn.directions:
+            for change, psi in zip(delta, drawn.directions, strict=False):
+                for own, of_heads in zip(change, psi, strict=True):
+                    own[:, : model.heads] -= of_heads.reshape(len(block), model.heads, *own.shape[2:])
+        # What a prediction does not need would take as much memory again.
+        report = Report(flow.time, left, 0.0, 1, True, (f"Each head is solved for exactly, by {by}.",))
+        return drawn._replace(directions=None, offsets=None), ([(v,), *delta], report)
 
     blocks = split(model.bodies, 1)
-    return Trained.joined(model.bodies, blocks, parallel(one, blocks))
+    drawn, results = zip(*parallel(one, blocks), strict=True)
+    joined = Trained.joined(model.bodies, blocks, list(results))
+    return Trained(joined.bodies, joined.blocks, joined.report, list(drawn))
 
 
-def functions(model: Any, bodies: list[int], params: Params, X: Float[np.ndarray, "t *shape"]) -> PerHead:
-    """The trained predictors of every body at X."""
-    v = params[0][0][:, :, : model.heads]
-    return model._functions(model._starts(bodies)[0], X, model.dtype) - _transfer(model, bodies, v, X)
+def errors(model: Any, drawn: Drawn, params: Params, X: Float[np.ndarray, "t *shape"]) -> PerHead:
+    """The errors of every body at X."""
+    own = model._functions(drawn.start, X, model._precision)
+    if drawn.target is not None:
+        own = own - model._functions(drawn.target, X, model._precision)
+    return own + _pushed(model, drawn, params, slice(model.heads), X)
 
 
 def means(
-    model: Any, bodies: list[int], params: Params, X: Float[np.ndarray, "t *shape"]
-) -> Float[np.ndarray, "bodies 1 t"]:
+    model: Any, drawn: Drawn, params: Params, X: Float[np.ndarray, "t *shape"]
+) -> Float[np.ndarray, "bodies outputs t"]:
     """The function 0 of every body, trained on y, at X."""
-    return -_transfer(model, bodies, params[0][0][:, :, model.heads :], X)
+    return _pushed(model, drawn, params, slice(model.heads, None), X)
 
 
-def targets(model: Any, bodies: list[int], tangent: Params, X: Float[np.ndarray, "t *shape"], dtype: str) -> PerHead:
-    """g~, the function of Proposition 4.1 for the psi of every head, of the tangent that the heads of a body share."""
-    net = model.net_
-    if not tangent[:-1]:
-        return np.zeros((len(bodies), model.heads, len(X)))  # no layers below the head
-    groups = split(model.heads, column_group(net, len(bodies)))
-    each = (draw_directions(net, model.seed, bodies, group) for group in groups)
-    parts = [model._loaded.tangents(net, tangent, directions, X, dtype) for directions in each]
-    return np.concatenate(parts, axis=1)[:, : model.heads]
+def initial(model: Any, drawn: Drawn, params: Params, X: Float[np.ndarray, "t *shape"]) -> np.ndarray:
+    """Predictors and targets before training, (bodies, 2, heads, t): what training changed is Theta_xX v."""
+    predictor = model._functions(drawn.start, X, model._precision)
+    v = params[0][0][:, :, : model.heads]
+    moved = linear.transfer(model._loaded, model.net_, drawn.tangent, model._X, v, X)
+    return np.stack([predictor, predictor - errors(model, drawn, params, X) - moved], axis=1)
 
 
-def _transfer(model: Any, bodies: list[int], v: np.ndarray, X: np.ndarray) -> np.ndarray:
-    return model._loaded.transfer(model.net_, model._starts(bodies)[1], model._X, v, X, model.dtype)
+def _pushed(model: Any, drawn: Drawn, params: Params, columns: slice, X: np.ndarray) -> PerHead:
+    _, *delta = params
+    changes = mapped(lambda a: a[:, columns], delta)
+    return model._loaded.push_forward(model.net_, drawn.tangent, changes, X, model._precision)

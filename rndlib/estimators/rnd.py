@@ -2,21 +2,23 @@
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
+from math import ceil, inf
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
+from sklearn.base import OutlierMixin, clone
 
 from rndlib import checks
-from rndlib.cores import blockwise
-from rndlib.estimators import linearised
-from rndlib.estimators.base import Estimator, Functions, GroupVariances, PerHead, equal_parts
+from rndlib.cores import blockwise, split
+from rndlib.estimators import exact, linearised
+from rndlib.estimators.base import Estimator, Functions, GroupVariances, PerHead, Variances, equal_parts
 from rndlib.theory import laws, reference
 from rndlib.theory.crowding import warn_if_narrow
-from rndlib.training.problem import block_size
+from rndlib.training.problem import Drawn, Trained, block_size
 from rndlib.training.solvers import GradientFlow
-from rndlib.training.weights import Params, Role, draw
+from rndlib.training.weights import Params, Role, draw, draw_offsets
 
 
 @dataclass(eq=False, repr=False)
@@ -40,26 +42,22 @@ class Distillation(Estimator):
     def errors(self, X: ArrayLike) -> Functions:
         """Predictor minus target of every head at X (T, in_dim): (bodies * heads, T), one body after the other.
 
+        With labels of several outputs, (bodies * heads, T, outputs): the same error in the units of each output.
+
         >>> from rndlib import MLP, RND, datasets
         >>> data = datasets.toy(seed=0, n_test=5)
         >>> model = RND(MLP(3, width=64), heads=4, bodies=2).fit(data.X)
         >>> model.errors(data.X_test).shape, bool(abs(model.errors(data.X)).max() < 1e-3)
         ((8, 5), True)
         """
-        fitted, points = self._fitted, self._points(X)
-
-        def values(bodies: list[int], params: Params) -> np.ndarray:
-            target = fitted._target(bodies, None, points, fitted.dtype)
-            if fitted.linearised:
-                return linearised.functions(fitted, bodies, params, points) - target
-            return fitted._functions(params, points, fitted.dtype) - target
-
-        return fitted._trained.evaluate(values)
+        fitted = self._fitted
+        points = fitted._inputs(self._points(X))
+        return fitted._units.spread(fitted._trained.evaluate(partial(fitted._errors, points)), fitted._outputs)
 
     def initial(self, X: ArrayLike) -> tuple[Functions, Functions]:
         """Predictors before training and targets at X (T, in_dim): each (bodies * heads, T), one body after the other.
 
-        Their difference is the error before training. Needs no `fit`.
+        Their difference is the error before training. Needs no `fit`, but for the automatic estimator (net=None).
 
         >>> from rndlib import MLP, BayesianRND
         >>> u, g = BayesianRND(MLP(2, width=64), heads=4, bodies=2).initial([[1.0, 0.0]])
@@ -67,61 +65,101 @@ class Distillation(Estimator):
         ((8, 1), (8, 1))
         """
         model, points = self._before(X)
-
-        def values(bodies: list[int]) -> np.ndarray:
-            start, tangent = model._starts(bodies)
-            predictor = model._functions(start, points, model.dtype)
-            return np.stack([predictor, model._target(bodies, tangent, points, model.dtype)], axis=1)
-
-        size = block_size(model.net_, model.heads, len(points))
-        predictors, targets = blockwise(values, model.bodies, size).swapaxes(0, 1).reshape(2, -1, len(points))
+        predictors, targets = (model._units.spread(of, model._outputs) for of in model._initial(points))
         return predictors, targets
 
-    def tangent_kernels(self, X: ArrayLike) -> Float[np.ndarray, "bodies heads heads t t"]:
-        fitted, points = self._fitted, self._points(X)
-        if not fitted.linearised:
-            return super().tangent_kernels(X)
+    def _initial(self, X: np.ndarray) -> Float[np.ndarray, "2 functions t"]:
+        """Predictors and targets before training, at points X in the network's units."""
 
-        def values(bodies: list[int], _: Params) -> np.ndarray:
-            kernel = np.add(*fitted._loaded.tangent_kernels(fitted.net_, fitted._starts(bodies)[1], points))
-            return np.eye(fitted.heads)[:, :, None, None] * kernel  # no head shares its parameters with another
+        def values(drawn: Drawn, params: Params | None = None) -> np.ndarray:
+            if params and self._linear:
+                return linearised.initial(self, drawn, params, X)
+            predictor = self._functions(drawn.start, X, self._precision)
+            target = self._target(drawn, X, self._precision)
+            return np.stack([predictor, np.broadcast_to(target, predictor.shape)], axis=1)
 
-        return fitted._trained.per_body(values)
+        if self._trained is None:
+            size = block_size(self.net_, self.heads, len(X))
+            both = blockwise(lambda bodies: values(self._draw(bodies)), self.bodies, size)
+        else:
+            both = self._trained.per_body(values)
+        return both.swapaxes(0, 1).reshape(2, -1, len(X))
 
-    def _target(self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str) -> PerHead:
-        """The target's functions. `start` is the second result of `_starts`; None draws it again."""
-        raise NotImplementedError
-
-    def _starts(self, bodies: list[int]) -> tuple[Params, Params]:
-        """The predictors at their start, and the networks whose tangents their heads have there.
+    def _draw(self, bodies: list[int], n_samples: int = 0) -> Drawn:
+        """The random numbers of these bodies, with jitter for `n_samples` points.
 
         A linearised body has one tangent, that of one more head, so that all heads have the same kernel and are
         independent of it: its network has one output.
         """
-        if not self.linearised:
-            start = draw(self.net_, self.heads, self.seed, Role.PREDICTOR, bodies)
-            return start, start
-        *hidden, head = draw(self.net_, self.heads + 1, self.seed, Role.PREDICTOR, bodies)
+        net, seed, heads = self.net_, self._seed, self.heads
+        jittered = self._noise and n_samples and self._bayesian
+        offsets = draw_offsets(seed, bodies, n_samples, heads) if jittered else None
+        if not self._linear:
+            start = draw(net, heads, seed, Role.PREDICTOR, bodies)
+            return Drawn(start, start, offsets=offsets)
+        *hidden, head = draw(net, heads + 1, seed, Role.PREDICTOR, bodies)
         own, common = (tuple(a[:, part] for a in head) for part in (slice(1, None), slice(1)))
-        return [*hidden, own], [*hidden, common]
+        return Drawn([*hidden, own], [*hidden, common], offsets=offsets)
+
+    def _target(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
+        """The target's functions at X."""
+        raise NotImplementedError
+
+    def _start_errors(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
+        return self._functions(drawn.start, X, dtype) - self._target(drawn, X, dtype)
+
+    def _errors(self, X: np.ndarray, drawn: Drawn, params: Params) -> PerHead:
+        """The errors of every body after training, at points X in the network's units."""
+        if self._exact is not None:
+            return self._start_errors(drawn, X, self._precision) - self._transferred(drawn, X)
+        if self._linear:
+            return linearised.errors(self, drawn, params, X)
+        return self._functions(params, X, self._precision) - self._target(drawn, X, self._precision)
+
+    def _transferred(self, drawn: Drawn, X: np.ndarray) -> PerHead:
+        """What exact training takes off the error at the start."""
+        assert self._exact is not None
+        r = np.swapaxes(self._start_errors(drawn, self._exact.X, "float64"), 1, 2)
+        if drawn.offsets is not None:
+            r = r + self._noise * drawn.offsets
+        columns = np.moveaxis(r, 1, 0).reshape(r.shape[1], -1)
+        return self._exact.transfer(self._exact.solve(columns), X).reshape(len(r), -1, len(X))
+
+    def _fit(self, X: np.ndarray, y: np.ndarray | None) -> Trained:
+        """Trained bodies, for labels y (N, outputs) of the mean in automatic and linearised mode."""
+        if self.net is None and exact.fits(len(X)):
+            labels = np.zeros((len(X), 1)) if y is None else y
+            self._exact = exact.Exact.fit(self.net_, X, labels, self._noise, self._bayesian)
+            blocks = split(self.bodies, block_size(self.net_, self.heads, len(X)))
+            drawn = [self._draw(block, len(X)) for block in blocks]
+            return Trained(self.bodies, [(block, []) for block in blocks], exact.REPORT, drawn)
+        if self._linear:
+            return linearised.train(self, X, y)
+        targets = partial(self._target, X=X, dtype="float64")
+        draws = partial(self._draw, n_samples=len(X))
+        return self._train(self.heads, self.bodies, Role.PREDICTOR, X, draws, targets)
 
     def _values(self, X: ArrayLike) -> Functions:
         return self.errors(X)
 
     def _group_variances(self, values: Functions, groups: int) -> GroupVariances:
         equal_parts("groups", groups, "bodies", self.bodies)
-        return self._scale * np.mean(values.reshape(groups, -1, values.shape[1]) ** 2, axis=1)
+        return self._scale * np.mean(values.reshape(groups, -1, *values.shape[1:]) ** 2, axis=1)
 
     def _at_start(self, X: np.ndarray) -> PerHead:
-        return np.subtract(*self.initial(X)).reshape(self.bodies, self.heads, len(X))
+        return np.subtract(*self._initial(X)).reshape(self.bodies, self.heads, len(X))
+
+    @property
+    def _linear(self) -> bool:
+        return self.linearised or self.net is None
 
     @property
     def _crowded(self) -> bool:
-        return self.heads > 1 and not self.linearised
+        return self.heads > 1 and not self._linear
 
 
 @dataclass(eq=False, repr=False)
-class RND(Distillation):
+class RND(OutlierMixin, Distillation):
     """Random network distillation (Eq. 2): predictors u trained to match fixed random networks g.
 
     In the limit of width the errors of the heads are independent draws from `laws.rnd_error` (Theorem 3.1), and half
@@ -136,8 +174,12 @@ class RND(Distillation):
     linearised: Whether to train the network linearised at its start, with parameters of its own for each head and
         exactly: the law of the network's own tangent kernel then holds at any number of heads. `fit` takes an N x N
         matrix per body, and no steps.
-    seed, backend, solver, dtype: As in `DeepEnsemble`. With the same seed, predictor, target and ensembles are still
-        independent of each other.
+    false_alarms: Share of new points like the training points that `predict` may call outliers, between 0 and 1. The
+        threshold comes from held-out points, as RND knows its training points by heart: in automatic mode by leaving
+        out one at a time, in closed form, and otherwise by one more fit, on four fifths of the rows. None is 0.1 in
+        automatic mode, and no threshold otherwise.
+    seed, random_state, backend, solver, dtype, input_scales: As in `DeepEnsemble`. With the same seed, predictor,
+        target and ensembles are still independent of each other.
 
     >>> from rndlib import MLP, RND, datasets
     >>> data = datasets.toy(seed=0, n_test=5)
@@ -146,7 +188,16 @@ class RND(Distillation):
     np.True_
     """
 
+    _: KW_ONLY
+    false_alarms: float | None = None
+
     _scale = 0.5  # Eq. 2, in the units of an ensemble's variance
+    _labelled = False
+
+    def _check(self) -> None:
+        super()._check()
+        if self.false_alarms is not None:
+            checks.fraction("false_alarms", self.false_alarms)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "RND":
         """Train the predictors on X (N, in_dim). y is ignored; it exists for scikit-learn pipelines.
@@ -158,14 +209,110 @@ class RND(Distillation):
         True
         """
         points, _ = self._begin(X)
-        if self.linearised:
-            return self._end(linearised.train(self, points, None), points)
-        warn_if_narrow(self.net_, self.heads, len(points), "standard")
-        targets = partial(self._target, X=points, dtype="float64")
-        return self._end(self._train(self.heads, self.bodies, Role.PREDICTOR, points, targets), points)
+        if self._crowded:
+            warn_if_narrow(self.net_, self.heads, len(points), "standard")
+        trained = self._fit(points, None)
+        self._held_out, self._threshold = None, None
+        if self._exact is not None:
+            self._held_out = self._exact.held_out()
+            self._threshold = quantile_of_new(self._held_out, 0.1 if self.false_alarms is None else self.false_alarms)
+        elif self.false_alarms is not None:
+            order = np.random.default_rng(self._seed).permutation(len(points))
+            out, rest = np.split(order, [max(1, len(points) // 5)])
+            part: Any = clone(self)
+            held_out = part.set_params(false_alarms=None).fit(points[rest]).variance(points[out])
+            self._threshold = quantile_of_new(held_out, self.false_alarms)
+        return self._end(trained, points)
 
-    def _target(self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str) -> PerHead:
-        return self._functions(draw(self.net_, self.heads, self.seed, Role.TARGET, bodies), X, dtype)
+    def score_samples(self, X: ArrayLike) -> Variances:
+        """How like the training points each row of X (T, in_dim) is: minus `variance`, (T,). Higher is more alike.
+
+        >>> import numpy as np
+        >>> from rndlib import RND
+        >>> score = RND().fit(np.eye(3)).score_samples([[1.0, 0.0, 0.0], [5.0, 0.0, 0.0]])
+        >>> bool(score[0] > score[1])
+        True
+        """
+        return -self.variance(X)
+
+    def decision_function(self, X: ArrayLike) -> Variances:
+        """`score_samples` above its threshold, (T,): below 0 for outliers, at the rate `false_alarms` of new points.
+
+        Raises ValueError if the fit had no threshold to find.
+
+        >>> import numpy as np
+        >>> from rndlib import RND
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> bool((RND().fit(X).decision_function([[0.0, 0.0], [9.0, 9.0]]) > 0).tolist() == [True, False])
+        True
+        """
+        threshold = self._fitted._threshold
+        if threshold is None:
+            raise ValueError(
+                "false_alarms = None: with a network that is given there is no threshold: give a rate, such as 0.05, "
+                "with which fit trains once more on four fifths of the rows"
+            )
+        return threshold + self.score_samples(X)
+
+    @property
+    def offset_(self) -> float:
+        """`score_samples` minus `decision_function`.
+
+        >>> import numpy as np
+        >>> from rndlib import RND
+        >>> RND().fit(np.eye(3)).offset_ < 0
+        True
+        """
+        threshold = self._fitted._threshold
+        return -inf if threshold is None else -threshold
+
+    def predict(self, X: ArrayLike) -> Int[np.ndarray, " t"]:
+        """1 for rows of X (T, in_dim) that are like the training points, and -1 for outliers: (T,).
+
+        Raises as `decision_function`.
+
+        >>> import numpy as np
+        >>> from rndlib import RND
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> RND().fit(X).predict([[0.0, 0.0], [9.0, 9.0]])
+        array([ 1, -1])
+        """
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+    def fit_predict(self, X: ArrayLike, y: Any = None, **kwargs: Any) -> Int[np.ndarray, " n"]:
+        """1 or -1 for each training point (N,), judged by a fit without it; in automatic mode alone.
+
+        Raises ValueError if a network is given: its error at the points that it trained on is 0.
+
+        >>> import numpy as np
+        >>> from rndlib import RND
+        >>> X = np.concatenate([np.random.default_rng(0).normal(size=(50, 2)), [[9.0, 9.0]]])
+        >>> int(RND().fit_predict(X)[-1])
+        -1
+        """
+        self.fit(X)
+        if self._held_out is None or self._threshold is None:
+            raise ValueError(
+                f"net = {self.net!r}: the RND error at training points is 0: call fit, and predict new ones"
+            )
+        return np.where(self._held_out <= self._threshold, 1, -1)
+
+    def _draw(self, bodies: list[int], n_samples: int = 0) -> Drawn:
+        target = draw(self.net_, self.heads, self._seed, Role.TARGET, bodies)
+        return super()._draw(bodies, n_samples)._replace(target=target)
+
+    def _target(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
+        assert drawn.target is not None
+        return self._functions(drawn.target, X, dtype)
 
     def _law(self, net: reference.Network, X: np.ndarray, X_test: np.ndarray, **options: Any) -> laws.Gaussian:
         return laws.rnd_error(net, X, X_test, **options)
+
+
+def quantile_of_new(held_out: Variances, rate: float) -> float:
+    """The value that a new point, exchangeable with those held out, exceeds with a probability of `rate` at most.
+
+    It is infinite if there are too few of them to tell.
+    """
+    place = ceil((len(held_out) + 1) * (1 - rate))
+    return float(np.sort(held_out)[place - 1]) if place <= len(held_out) else inf

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 from rndlib import checks
 from rndlib.estimators import BayesianRND
 from rndlib.network import MLP
+from rndlib.training.problem import Drawn
 from rndlib.training.solvers import Solver
-from rndlib.training.weights import Params, Role, draw, draw_offsets
+from rndlib.training.weights import Role, draw, draw_offsets
 
 
 class MisbuiltTarget(BayesianRND):
@@ -37,12 +38,16 @@ class MisbuiltTarget(BayesianRND):
         super().__init__(net, 1, bodies, seed=seed, solver=solver)
         self.at, self.along, self.keep_last = at, along, keep_last
 
-    def _target(self, bodies: list[int], start: Params | None, X: np.ndarray, dtype: str) -> np.ndarray:
-        net = self.net_
-        theta, psi = (draw(net, self.heads, self.seed, role, bodies) for role in (self.at, self.along))
-        target = self._loaded.tangents(net, theta, psi[:-1], X, dtype)
+    def _draw(self, bodies: list[int], n_samples: int = 0) -> Drawn:
+        theta, psi = (draw(self.net_, self.heads, self._seed, role, bodies) for role in (self.at, self.along))
+        # The weights of theta below the head, and psi's of the head, make the function that `keep_last` adds.
+        added = [*theta[:-1], psi[-1]] if self.keep_last else None
+        return super()._draw(bodies, n_samples)._replace(target=added, directions=psi[:-1], tangent=theta)
+
+    def _target(self, drawn: Drawn, X: np.ndarray, dtype: str) -> np.ndarray:
+        target = self._tangents(drawn, X, dtype)
         # The network is linear in its last layer: its derivative along that layer's part of psi is its value there.
-        return target + self._functions([*theta[:-1], psi[-1]], X, dtype) if self.keep_last else target
+        return target if drawn.target is None else target + self._functions(drawn.target, X, dtype)
 
 
 class NoiseWithoutPull(BayesianRND):
@@ -60,8 +65,12 @@ class NoiseWithoutPull(BayesianRND):
         """Train the predictors on X (N, in_dim); y is ignored."""
         points, _ = self._begin(X)
 
-        def targets(bodies: list[int], start: Params) -> np.ndarray:
-            xi = draw_offsets(self.seed, bodies, len(points), self.heads)
-            return self._target(bodies, start, points, "float64") - self.jitter * np.swapaxes(xi, 1, 2)
+        def draws(bodies: list[int]) -> Drawn:
+            offsets = draw_offsets(self._seed, bodies, len(points), self.heads)
+            return self._draw(bodies)._replace(target=[(self.jitter * np.swapaxes(offsets, 1, 2),)])
 
-        return self._end(self._train(self.heads, self.bodies, Role.PREDICTOR, points, targets), points)
+        def targets(drawn: Drawn) -> np.ndarray:
+            ((jitter,),) = drawn.target or []
+            return self._target(drawn, points, "float64") - jitter
+
+        return self._end(self._train(self.heads, self.bodies, Role.PREDICTOR, points, draws, targets), points)

@@ -8,7 +8,7 @@ made without pyplot, so nothing global is set and none stays open.
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import _GeneratorContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import pairwise
@@ -75,9 +75,16 @@ class Figure(_Figure):
         return _drawn(self, "png")
 
 
-def style() -> _GeneratorContextManager[None]:
-    """The settings of every figure here, as a context or a decorator; use it around figures of your own."""
-    return mpl.rc_context(_STYLE)
+@contextmanager
+def style() -> Iterator[None]:
+    """The settings of every figure here, as a context or a decorator; use it around figures of your own.
+
+    They start from matplotlib's own, so that none of a matplotlibrc counts, such as LaTeX for all text.
+    """
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_STYLE)
+        yield
 
 
 def blank(

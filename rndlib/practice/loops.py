@@ -92,7 +92,7 @@ class Loop:
 
     def _drawn(self, count: int, seed: int, role: int) -> Weights:
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(np.random.SeedSequence([seed, role]).generate_state(1)[0]))
+            torch.default_generator.manual_seed(int(np.random.SeedSequence([seed, role]).generate_state(1)[0]))
             drawn = [dict(self.build().named_parameters()) for _ in range(count)]
         return {name: torch.stack([of[name].detach() for of in drawn]) for name in drawn[0]}
 

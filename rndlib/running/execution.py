@@ -4,16 +4,18 @@ The only module that imports papermill and Jupyter, which takes seconds.
 """
 
 import logging
+import os
 import resource
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
 import nbformat.v4
 import papermill
+import zmq
 from ipykernel.kernelspec import get_kernel_dict
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
@@ -26,6 +28,7 @@ from rndlib.running.notebooks import Notebook, NotebookFailed
 from rndlib.running.parameters import Value
 
 START = 60  # seconds until a kernel must have answered
+SOCKET = "/rndlib-12345678/k-5"  # the last of a kernel's sockets, in a folder of `TemporaryDirectory`
 
 
 def execute(notebook: Notebook, values: dict[str, Value], folder: Path) -> None:
@@ -80,7 +83,7 @@ def _kernels(folder: Path) -> Iterator[dict[str, Any]]:
         def kernel_spec(self) -> KernelSpec:
             return KernelSpec(**kernel)
 
-    with TemporaryDirectory(prefix="rndlib-") as sockets:
+    with TemporaryDirectory(prefix="rndlib-", dir=_short_folder()) as sockets:
         # Kernels are spoken to through files. Network ports are chosen before a kernel takes them, so that of two
         # kernels that start at once, one may find its port taken. Without encryption, the kernel warns on stderr that
         # other users of the machine could listen in.
@@ -91,6 +94,12 @@ def _kernels(folder: Path) -> Iterator[dict[str, Any]]:
             # A graceful shutdown interrupts the kernel first, which then reports the interrupt on stderr now and then.
             "shutdown_kernel": "immediate",
         }
+
+
+def _short_folder() -> str:
+    """The folder for temporary files, or /tmp if sockets there would have longer paths than the system allows."""
+    folder = gettempdir()
+    return folder if len(os.fsencode(folder + SOCKET)) <= zmq.IPC_PATH_MAX_LEN else "/tmp"
 
 
 def peak_memory() -> int:

@@ -41,7 +41,7 @@ def gain(
     eigenvalues, vectors = linalg.eigh(A)
     top, floor = float(eigenvalues[-1]), len(A) * _EPS * float(eigenvalues[-1])
     if eigenvalues[0] <= floor and time * floor > _UNRESOLVED:
-        raise _singular(f"its smallest eigenvalue {eigenvalues[0]:.1e} is within rounding ({floor:.1e}) of zero")
+        raise _singular(f"its smallest eigenvalue {eigenvalues[0]:.1e} is within rounding ({floor:.1e}) of zero", floor)
     if learning_rate is not None and learning_rate * top >= 2:
         raise ValueError(
             f"learning_rate = {learning_rate!r}: gradient descent on the summed loss needs less than 2 / lambda_max = "
@@ -63,14 +63,16 @@ def gain(
 
 
 def _solve(A: Float[np.ndarray, "n n"], C: Float[np.ndarray, "n t"]) -> Float[np.ndarray, "n t"]:
+    norm = float(np.linalg.norm(A, 1))  # lambda_max or more, and close to it if few entries are negative
+    floor = len(A) * _EPS * norm
     try:
         lower = linalg.cholesky(A, lower=True)
     except linalg.LinAlgError as error:
-        raise _singular("it has no Cholesky factor") from error
+        raise _singular("it has no Cholesky factor", floor) from error
     (estimate,) = linalg.get_lapack_funcs(("pocon",), (lower,))
-    reciprocal_condition, _ = estimate(lower, np.linalg.norm(A, 1), uplo="L")
+    reciprocal_condition, _ = estimate(lower, norm, uplo="L")
     if reciprocal_condition <= len(A) * _EPS:
-        raise _singular(f"its condition number is about {1 / max(reciprocal_condition, 1e-300):.0e}")
+        raise _singular(f"its condition number is about {1 / max(reciprocal_condition, 1e-300):.0e}", floor)
     return linalg.cho_solve((lower, True), C)
 
 
@@ -90,8 +92,11 @@ def _whole_steps(time: float, learning_rate: float) -> float:
     return float(round(steps))
 
 
-def _singular(reason: str) -> ValueError:
+def _singular(reason: str, floor: float) -> ValueError:
+    """The error, with noise whose square, and a time whose inverse, are large enough for rounding not to count."""
+    time = _UNRESOLVED / floor / 4  # some laws take twice the time, and the number is rounded
     return ValueError(
-        f"X: the tangent kernel of its rows is singular in float64 ({reason}): drop points that "
-        "nearly repeat others, give noise_std > 0 where it is offered, a shorter time, or a deeper network"
+        f"X: the tangent kernel of its rows is singular in float64 ({reason}): drop points that nearly repeat others, "
+        f"give noise_std of about {(floor / _UNRESOLVED) ** 0.5:.1g} or more where it is offered, a time of about "
+        f"{time:.0e} or less, or a deeper network"
     )

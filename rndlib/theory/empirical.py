@@ -27,7 +27,7 @@ def parts(
     mirrored = X_test is None
     other = X if X_test is None else checks.points_of_any_shape("X_test", X_test, X.shape[1:])
     net.examine(X)
-    tensors = net.tensors(1)
+    tensors = net.tensors
     count, seed = checks.whole("draws", draws, at_least=1), checks.whole("seed", seed, at_least=0)
     weights = net.initial(1, spawned(seed, 0))
     one = net.sizes(weights, X[:1])

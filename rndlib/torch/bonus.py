@@ -99,7 +99,7 @@ class RNDBonus(ModuleBonus):
             raise ValueError(f"{', '.join(given)}: settings of an MLP: give them to the network, or leave network out")
         if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
             raise ValueError(f"dtype = {dtype!r}: give a floating-point type, such as torch.float32, or None")
-        net = MLP(prod(obs_shape), **given) if network is None else examined(network, obs_shape)
+        net = MLP(prod(obs_shape), **given) if network is None else examined(network, obs_shape, normalise)
         draw: Any = partial(NTKMLP if isinstance(net, MLP) else Bodies, net, heads)
         super().__init__(
             obs_shape,

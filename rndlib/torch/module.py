@@ -1,7 +1,6 @@
 """A PyTorch module of the user's own as a network of rndlib."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from threading import Lock, local
 from typing import Any, ClassVar
 
@@ -9,14 +8,16 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, grad
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.parameter import is_lazy
 
-from rndlib.any_network import AnyNetwork, Points, Weights
+from rndlib.any_network import AnyNetwork, Points, Weights, faults
 from rndlib.factors import Factors, formed
+from rndlib.training.backends.torch.settings import hosted
+from rndlib.training.backends.torch.traced import TracedBody, each_point
 
 _DRAWING = Lock()  # PyTorch's generator is one for all threads.
 
@@ -32,7 +33,10 @@ class Module(AnyNetwork):
     ----------
     build: `build(outputs)` returns a new `nn.Module`, its weights freshly drawn, which maps (N, *shape) to
         (N, outputs).
-    scales: standard deviations of the initial weights, by name or one for all; None measures them.
+    scales: standard deviations of the initial weights, by name or one for all; None measures them. Tensors that start
+        the same in every draw, such as biases of zero and gains of one, are not trained: `untrained` names them.
+    output_scale: number by which the outputs are multiplied, > 0; None lets a fit choose it, and is 1 until then.
+        Modules in PyTorch's own initialisation start with outputs of about 0.1.
 
     Raises
     ------
@@ -49,40 +53,65 @@ class Module(AnyNetwork):
 
     library: ClassVar[str] = "torch"
 
-    def __init__(self, build: Callable[[int], nn.Module], *, scales: float | Mapping[str, float] | None = None):
-        super().__init__(scales)
+    def __init__(
+        self,
+        build: Callable[[int], nn.Module],
+        *,
+        scales: float | Mapping[str, float] | None = None,
+        output_scale: float | None = 1.0,
+    ):
+        super().__init__(scales, output_scale)
         self.build = build
         self._templates = local()  # `functional_call` changes a module while it runs, so every thread has its own
 
     def __reduce__(self) -> Any:
-        return partial(Module, self.build, scales=self.scales), ()
+        return self._rebuilt(self.build)
+
+    def arrays(self, outputs: int, seed: int) -> Weights:
+        module = self._built(outputs, seed)
+        return {name: a.detach().numpy() for name, a in (*module.named_parameters(), *module.named_buffers())}
 
     def initial(self, outputs: int, seed: int) -> Weights:
         module = self._built(outputs, seed)
         return {name: value.detach().double().numpy().copy() for name, value in module.named_parameters()}
 
-    @torch.no_grad()
+    @hosted
     def functions(self, weights: Weights, X: Points) -> Float[np.ndarray, "n outputs"]:
-        values = self._of_weights({name: torch.from_numpy(a) for name, a in weights.items()}, torch.from_numpy(X))
+        tensors, points = _tensors(weights, X)
+        self._template(tensors, points)
+        with faults(f"the network fails on points of shape {X.shape[1:]}", "give X in the shape that it reads"):
+            values = self._of_weights(tensors, points)
         if not isinstance(values, Tensor):
             raise ValueError(f"the module returns {type(values).__name__}: return one tensor (N, outputs)")
         return values.double().numpy()
 
+    @hosted
     def factors(self, weights: Weights, X: Points) -> dict[str, Factors]:
         def first(weights: dict[str, Tensor], x: Tensor) -> Tensor:
             return self._of_weights(weights, x[None])[0, 0]
 
-        tensors, points = {name: torch.from_numpy(a) for name, a in weights.items()}, torch.from_numpy(X)
+        tensors, points = _tensors(weights, X)
         self._template(tensors, points)  # `vmap` allows no random numbers
-        derivatives = vmap(grad(first), (None, 0))(tensors, points)
+        derivatives = each_point(grad(first))(tensors, points)
         return {name: formed(value.detach().numpy(), len(X), 1) for name, value in derivatives.items()}
 
-    @torch.no_grad()
+    @hosted
+    def _differentiate(self, weights: Weights, X: Points) -> None:
+        tensors, points = _tensors(weights, X)
+        self._template(tensors, points)
+
+        def function(params: Any, X: Tensor) -> Tensor:
+            return self._of_weights(dict(zip(tensors, params[0], strict=True)), X)
+
+        traced = TracedBody(function, [tuple(tensors.values())], points)
+        traced.pull_back(torch.ones_like(traced.graph))
+
+    @hosted
     def _largest(self, x: Float[np.ndarray, "1 *shape"]) -> int:
         sizes, module = [], self._built(1, 0).double()
         for layer in module.modules():
             layer.register_forward_hook(lambda _, __, out: sizes.append(getattr(out, "numel", lambda: 1)()))
-        module(torch.from_numpy(x))
+        module(_tensors({}, x)[1])
         return max(sizes)
 
     def of_omega(self, omega: Any, X: Tensor) -> Tensor:
@@ -90,13 +119,14 @@ class Module(AnyNetwork):
         weights = self.weights(omega, torch.movedim)
         for name, value in weights.items():
             if isinstance(value, np.ndarray):
-                weights[name] = torch.tensor(value, dtype=X.dtype, device=X.device)
-        return self._of_weights(weights, X)
+                weights[name] = torch.tensor(value, device=X.device)
+        return self._of_weights(weights, X).to(X.dtype)
 
     def _of_weights(self, weights: dict[str, Tensor], X: Tensor) -> Any:
         """The outputs at X, a function of all weights by name."""
         with sdpa_kernel(SDPBackend.MATH):  # the faster ways to attention are not differentiated twice
-            return functional_call(self._template(weights, X), weights, (X,))
+            values = functional_call(self._template(weights, X), weights, (X,))
+        return values if self.output_scale is None else self.output_scale * values
 
     def _template(self, weights: dict[str, Tensor], X: Tensor) -> nn.Module:
         """A module of as many outputs as the weights are for, of the type and on the device of X."""
@@ -107,11 +137,11 @@ class Module(AnyNetwork):
             templates[key] = self._built(outputs, 0).to(X.device, X.dtype).requires_grad_(False)
         return templates[key]
 
+    @hosted
     def _built(self, outputs: int, seed: int) -> nn.Module:
-        with _DRAWING, torch.random.fork_rng(devices=[]):
-            # Where there is no accelerator, manual_seed leaves a stack trace for each kind that could be there.
-            seeded = torch.manual_seed if torch.accelerator.is_available() else torch.default_generator.manual_seed
-            seeded(seed)
+        # On the CPU, whose generator alone is restored: `torch.manual_seed` would reseed those of all devices.
+        with _DRAWING, torch.random.fork_rng(devices=[]), torch.device("cpu"):
+            torch.default_generator.manual_seed(seed)
             module = self.build(outputs)
         if not isinstance(module, nn.Module):
             raise ValueError(f"build({outputs}) = {module!r}: return an nn.Module")
@@ -132,3 +162,9 @@ class Module(AnyNetwork):
                     f"build returns a {name} in training mode, whose outputs are random: leave it out, or call .eval()"
                 )
         return module
+
+
+def _tensors(weights: Weights, X: Points) -> tuple[dict[str, Tensor], Tensor]:
+    """Copies as tensors: PyTorch refuses negative strides, and a module may write into what it is given."""
+    *tensors, points = (torch.from_numpy(np.array(a, order="C")) for a in (*weights.values(), X))
+    return dict(zip(weights, tensors, strict=True)), points

@@ -8,7 +8,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from rndlib import checks
-from rndlib.any_network import spawned
+from rndlib.any_network import Fault, spawned
 from rndlib.network import MLP
 from rndlib.torch.module import Module
 from rndlib.training.backends.torch.linearise import apply
@@ -69,24 +69,30 @@ class Bodies(nn.ModuleList):
     ):
         heads, bodies = checks.whole("heads", heads, at_least=1), checks.whole("bodies", bodies, at_least=1)
         seed = checks.whole("seed", seed, at_least=0)
+        self.output_scale = net.output_scale or 1.0
         # The seeds of `rndlib.training.weights.draw`.
         super().__init__(net._built(heads, spawned(seed, int(role), body)).to(dtype) for body in range(bodies))
 
     def forward(self, obs: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, "batch outputs"]:
-        return torch.cat([body(obs) for body in self], 1)
+        return self.output_scale * torch.cat([body(obs) for body in self], 1)
 
 
-def examined(network: Callable[[int], nn.Module] | Module, obs_shape: tuple[int, ...]) -> Module:
-    """The network as a `Module`; a ValueError if it fails on random observations, or the theorems are not about it."""
+def examined(network: Callable[[int], nn.Module] | Module, obs_shape: tuple[int, ...], normalise: bool) -> Module:
+    """The network as a `Module`; a ValueError if it fails, or the theorems are not about it.
+
+    It is tried on observations as it will see them: normal numbers if they are normalised, and else zeros and ones,
+    which may be pixels, tokens or truth values.
+    """
     if isinstance(network, nn.Module) or not (callable(network) or isinstance(network, Module)):
         raise ValueError(
             f"network = {network!r}: give a function from a number of outputs to a new torch.nn.Module, such as "
             "nature_cnn((4, 84, 84))"
         )
     net = network if isinstance(network, Module) else Module(network)
+    random, size = np.random.default_rng(0), (4, *obs_shape)
     try:
-        net.examine(np.random.default_rng(0).normal(size=(4, *obs_shape)))
-    except (IndexError, RuntimeError, TypeError) as error:
-        wanted = ", ".join(map(str, obs_shape))
-        raise ValueError(f"network fails on observations (N, {wanted}) in float64: {error}") from error
+        net.examine(random.normal(size=size) if normalise else random.integers(0, 2, size).astype(float))
+    except Fault as fault:
+        scaled = "normalised observations; normalise=False leaves whole numbers as they are" if normalise else "0 and 1"
+        raise ValueError(f"network was tried on {scaled}: {fault}") from fault.__cause__
     return net

@@ -1,7 +1,7 @@
 """All bodies of a fit, the training problem of one block of them, and the trained bodies."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 from typing import Any, NamedTuple
@@ -12,13 +12,11 @@ from jaxtyping import Float
 from rndlib.any_network import Network
 from rndlib.cores import parallel
 from rndlib.training.report import Report
-from rndlib.training.weights import Params, Role, draw, draw_offsets
+from rndlib.training.weights import Directions, Params, Role
 
 State = tuple[Params, Float[np.ndarray, "bodies n heads"]]
 """Parameters and offsets of every body."""
 
-Targets = Callable[[list[int], Params], Float[np.ndarray, "bodies heads n"]]
-Values = Callable[[list[int], Params], Float[np.ndarray, "bodies heads t"]]
 
 DIRECTIONS_BYTES = 2**28
 """Memory limit for directions in the space of parameters: heads are evaluated in groups whose directions fit in it."""
@@ -46,6 +44,23 @@ class Spectrum(NamedTuple):
 
     values: Any
     vectors: Any
+
+
+class Drawn(NamedTuple):
+    """The random numbers of a block of networks: all that a seed decides. A fit keeps them, and draws nothing again.
+
+    start: Weights of the networks that train.
+    tangent: Weights at which targets and linearised networks are differentiated: `start`, unless linearised.
+    target: Weights of RND's target networks.
+    directions: psi of Proposition 4.1, one per network, or one per head of one network after the other.
+    offsets: xi(0), the jitter of the targets, one number per training point and head.
+    """
+
+    start: Params
+    tangent: Params
+    target: Params | None = None
+    directions: Directions | None = None
+    offsets: Float[np.ndarray, "bodies n heads"] | None = None
 
 
 @dataclass(frozen=True)
@@ -79,8 +94,8 @@ class Problem:
 class Task:
     """All bodies of a fit: networks with the same settings, each trained from its own weights to its own targets.
 
-    `role` and `seed` determine the initial weights (`rndlib.training.weights`). `targets` gives a block's targets from
-    its body indices and initial weights. With `jitter`, the offsets start at N(0, 1) rather than at zero.
+    `draw` has the random numbers of a block, `targets` what it is trained to match. `role` and `seed` decide the order
+    of minibatches.
     """
 
     net: Network
@@ -89,25 +104,28 @@ class Task:
     role: Role
     seed: int
     X: Float[np.ndarray, "n *shape"]
-    targets: Targets
+    draw: Callable[[list[int]], Drawn]
+    targets: Callable[[Drawn], Float[np.ndarray, "bodies heads n"]]
     noise_std: float = 0.0
-    jitter: bool = True
+    drawn: dict[tuple[int, ...], Drawn] = field(default_factory=dict)
 
     def problem(self, block: list[int]) -> Problem:
-        """The problem of the bodies with these indices."""
-        start = draw(self.net, self.heads, self.seed, self.role, block)
-        jittered = self.noise_std and self.jitter
-        offsets = draw_offsets(self.seed, block, len(self.X), self.heads) if jittered else None
-        return Problem(self.net, start, self.X, self.targets(block, start), self.noise_std, offsets)
+        """The problem of the bodies with these indices, whose random numbers are kept in `drawn`."""
+        self.drawn[tuple(block)] = drawn = self.draw(block)
+        return Problem(self.net, drawn.start, self.X, self.targets(drawn), self.noise_std, drawn.offsets)
 
 
 @dataclass(frozen=True)
 class Trained:
-    """Bodies after training: indices and parameters of each block. The last block may repeat the last body."""
+    """Bodies after training: indices and parameters of each block. The last block may repeat the last body.
+
+    `drawn` has the random numbers of each block.
+    """
 
     bodies: int
     blocks: list[tuple[list[int], Params]]
     report: Report
+    drawn: list[Drawn] = field(default_factory=list)
 
     @classmethod
     def joined(cls, bodies: int, blocks: list[list[int]], results: list[tuple[Params, Report]]) -> "Trained":
@@ -115,11 +133,12 @@ class Trained:
         report = reduce(or_, (report for _, report in results))
         return cls(bodies, [(block, params) for block, (params, _) in zip(blocks, results, strict=True)], report)
 
-    def evaluate(self, values: Values) -> Float[np.ndarray, "outputs t"]:
-        """`values` of every block, with bodies and heads on one axis, one body after the other."""
+    def per_body(self, values: Callable[[Drawn, Params], np.ndarray]) -> Float[np.ndarray, "bodies ..."]:
+        """`values` of every block, bodies on the leading axis."""
+        each = zip(self.drawn, (params for _, params in self.blocks), strict=True)
+        return np.concatenate(parallel(lambda block: values(*block), each))[: self.bodies]
+
+    def evaluate(self, values: Callable[[Drawn, Params], np.ndarray]) -> Float[np.ndarray, "outputs t"]:
+        """`values` (bodies, heads, t) of every block, with bodies and heads on one axis, one body after the other."""
         joined = self.per_body(values)
         return joined.reshape(-1, joined.shape[-1])
-
-    def per_body(self, values: Callable[[list[int], Params], np.ndarray]) -> Float[np.ndarray, "bodies ..."]:
-        """`values` of every block, bodies on the leading axis."""
-        return np.concatenate(parallel(lambda block: values(*block), self.blocks))[: self.bodies]

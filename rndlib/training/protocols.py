@@ -16,6 +16,7 @@ Kernels = Float[np.ndarray, "bodies heads heads n n"]
 
 TestPoints = Float[np.ndarray, "t *shape"]
 Columns = Float[np.ndarray, "bodies n columns"]
+Changes = list[tuple[Float[np.ndarray, "bodies columns ..."], ...]]
 Transferred = Float[np.ndarray, "bodies columns t"]
 
 Times = Float[np.ndarray, "evaluations 2"]
@@ -93,10 +94,15 @@ class Backend(Protocol):
         """Theta v of every body, with Theta its tangent kernel over points and heads."""
         ...
 
-    def transfer(
-        self, net: Network, params: Params, X: Points, v: Columns, X_test: TestPoints, dtype: str
-    ) -> Transferred:
-        """Theta(X_test, X) v of networks of one output, for every column of v (bodies, N, columns), in `dtype`."""
+    def pull_back(self, net: Network, params: Params, X: Points, v: Columns) -> Changes:
+        """J' v of networks of one output, for every column of v (bodies, N, columns): (bodies, columns, *tensor)."""
+        ...
+
+    def push_forward(self, net: Network, params: Params, changes: Changes, X: TestPoints, dtype: str) -> Transferred:
+        """J times changes of the parameters of networks of one output, (bodies, columns, *tensor), in `dtype`.
+
+        Last layers that they leave out do not change.
+        """
         ...
 
     def integrate(

@@ -29,6 +29,7 @@ class Report:
         descent and minibatches, the number of steps.
     converged: Whether the requested accuracy was reached. For minibatches, whether all epochs ran or the patience
         ran out.
+    notes: Sentences on what was chosen, and how the numbers were found.
 
     >>> from rndlib import MLP, RND, datasets
     >>> report = RND(MLP(3, width=64), heads=4).fit(datasets.toy(0).X).report
@@ -41,6 +42,7 @@ class Report:
     error: float | None
     evaluations: int
     converged: bool
+    notes: tuple[str, ...] = ()
 
     def __or__(self, other: "Report") -> "Report":
         """The joint report of two groups of bodies."""
@@ -50,4 +52,5 @@ class Report:
             error=None if self.error is None or other.error is None else max(self.error, other.error),
             evaluations=max(self.evaluations, other.evaluations),
             converged=self.converged and other.converged,
+            notes=tuple(dict.fromkeys(self.notes + other.notes)),
         )

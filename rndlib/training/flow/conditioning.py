@@ -54,8 +54,17 @@ def advice(eigenvalues: Float[np.ndarray, " n"], time: float) -> str:
     ratio, high = factor(eigenvalues, time), float(eigenvalues[-1])
     if ratio <= TOLERATED:
         return ""
+    return f"the tangent kernel is nearly singular (condition number {ratio:.1g}): {remedies(high)}"
+
+
+def remedies(largest: float) -> str:
+    """What brings the stiffness ratio down to `COMFORTABLE`, in words, given the largest eigenvalue.
+
+    >>> from rndlib.training.flow import conditioning
+    >>> conditioning.remedies(100.0)
+    'give noise_std of about 0.01 or more where it is offered, a training time of about 1e+04 or less, or drop close points'
+    """  # noqa: E501 - a message is one line
     return (
-        f"the tangent kernel is nearly singular (condition number {ratio:.1g}): give noise_std of about "
-        f"{(high / COMFORTABLE) ** 0.5:.1g} or more where it is offered, a training time of about "
-        f"{COMFORTABLE / high:.1g} or less, or drop close points"
+        f"give noise_std of about {(largest / COMFORTABLE) ** 0.5:.1g} or more where it is offered, a training time of "
+        f"about {COMFORTABLE / largest:.1g} or less, or drop close points"
     )

@@ -23,6 +23,7 @@ from operator import or_
 import numpy as np
 from jaxtyping import Float
 
+from rndlib.any_network import AnyNetwork
 from rndlib.training.flow import conditioning, precision
 from rndlib.training.flow.exponential import dense
 from rndlib.training.flow.time_grid import clock, stretched
@@ -67,7 +68,7 @@ def gradient_flow(
     # Many heads on one body raise the largest eigenvalue far above its limit; the grid must resolve that, too.
     largest = pilot.largest if pilot else largest_eigenvalue(problem, backend)
     cut = clock(stretched(spectrum.values, largest), time)
-    probes = _around(problem.X)
+    probes = _around(problem.X, isinstance(problem.net, AnyNetwork))
     advice = conditioning.advice(spectrum.values, time)
     further = f"; {advice}" if advice else ""
     bodies, heads, n_samples = problem.targets.shape
@@ -168,11 +169,16 @@ def _times(cut: Float[np.ndarray, " half_steps"], follows_on: bool) -> Times:
     return rows
 
 
-def _around(X: np.ndarray) -> np.ndarray:
+def _around(X: np.ndarray, own: bool = False) -> np.ndarray:
     """Points with the data's mean and covariance that are not training points: mirrored ones, sums, differences.
 
     For a single point: points around it, at its own distance from the origin (or 1).
+
+    own : for a network of the user's own, which may take whole numbers alone, every coordinate keeps its values: they
+        are permuted over the points.
     """
+    if own:
+        return np.concatenate([np.random.default_rng(seed).permuted(X, axis=0) for seed in range(3)])
     if len(X) == 1:
         size = np.sqrt(np.mean(X**2))
         return X + (size or 1.0) * np.eye(X.size).reshape(-1, *X.shape[1:])

@@ -97,8 +97,8 @@ class GradientFlow(Solver):
         if self.time == inf and values[0] <= len(X) * np.finfo(float).eps * values[-1]:
             raise ValueError(
                 f"X: the tangent kernel of its rows is singular in float64 (eigenvalues from {values[0]:.1e} to "
-                f"{values[-1]:.1e}), so training to convergence has no limit: drop points that nearly repeat others, "
-                "give noise_std > 0 where it is offered, a finite training time, or a deeper network"
+                f"{values[-1]:.1e}), so training to convergence has no limit: {conditioning.remedies(values[-1])}, or "
+                "take a deeper network"
             )
         advice = conditioning.advice(values, self.time)
         if advice and net.hidden_parameters:  # Without a hidden layer there is no curvature: gradient flow is exact.

@@ -10,15 +10,15 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from rndlib.any_network import Network
-from rndlib.cores import slices
 from rndlib.network import MLP
 from rndlib.training.backends.jax.linearise import linearised, to_jax, to_numpy
 from rndlib.training.backends.jax.precision import in_float64
 from rndlib.training.backends.jax.programs import WIDE, program
 from rndlib.training.flow.integration import MOST_STEPS
 from rndlib.training.flow.library import Library
-from rndlib.training.problem import Problem, Spectrum, State, column_group
+from rndlib.training.problem import Problem, Spectrum, State
 from rndlib.training.protocols import (
+    Changes,
     Columns,
     Functions,
     Kernels,
@@ -84,18 +84,15 @@ class JaxBackend:
         return np.asarray(_kernel_product(net, X, to_jax(net, params), v))
 
     @in_float64
-    def transfer(
-        self, net: Network, params: Params, X: Points, v: Columns, X_test: TestPoints, dtype: str
-    ) -> Transferred:
+    def pull_back(self, net: Network, params: Params, X: Points, v: Columns) -> Changes:
         # The derivatives of a network of the user's own are taken at a few points at a time in any case.
-        size = _chunk_size(net, X, dtype) if isinstance(net, MLP) else len(X)
-        chunks, start = _chunks(X.astype(dtype), size, X[-1]), to_jax(net, params, dtype)
-        by_points, parts = v.astype(dtype).swapaxes(0, 1), []
-        for some in slices(v.shape[2], column_group(net, len(v))):
-            columns = _chunks(by_points[:, :, some], size, 0.0)
-            changes = _pulled(net, chunks, start, np.ascontiguousarray(columns.transpose(2, 0, 3, 1)))
-            parts.append(_in_chunks(net, X_test, dtype, _pushed, params, to_numpy(net, changes)))
-        return np.concatenate(parts, axis=1)
+        size = _chunk_size(net, X, "float64") if isinstance(net, MLP) else len(X)
+        columns = _chunks(v.swapaxes(0, 1), size, 0.0).transpose(2, 0, 3, 1)
+        changes = _pulled(net, _chunks(X, size, X[-1]), to_jax(net, params), np.ascontiguousarray(columns))
+        return to_numpy(net, changes)
+
+    def push_forward(self, net: Network, params: Params, changes: Changes, X: TestPoints, dtype: str) -> Transferred:
+        return _in_chunks(net, X, dtype, _pushed, params, changes)
 
     @in_float64
     def integrate(

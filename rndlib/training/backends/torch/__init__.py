@@ -18,10 +18,12 @@ from rndlib.any_network import Network
 from rndlib.cores import slices
 from rndlib.network import MLP
 from rndlib.training.backends.torch.linearise import apply, linearised
+from rndlib.training.backends.torch.settings import hosted
 from rndlib.training.backends.torch.stochastic import TorchMinibatches
 from rndlib.training.flow.library import Library
-from rndlib.training.problem import Problem, Spectrum, State, column_group
+from rndlib.training.problem import Problem, Spectrum, State
 from rndlib.training.protocols import (
+    Changes,
     Columns,
     Functions,
     Kernels,
@@ -80,11 +82,11 @@ class TorchBackend:
             )
         self.device = device
 
-    @torch.no_grad()
+    @hosted
     def functions(self, net: Network, params: Params, X: Points, dtype: str) -> Functions:
         return self._in_chunks(net, X, dtype, lambda x, params: apply(net, params, x), params)
 
-    @torch.no_grad()
+    @hosted
     def tangents(self, net: Network, params: Params, directions: Directions, X: Points, dtype: str) -> Functions:
         def tangent(x: Tensor, params: Any, directions: Any) -> Tensor:
             return linearised(net, params, x)[1].push_forward(directions)
@@ -94,7 +96,7 @@ class TorchBackend:
         values = self._in_chunks(net, X, dtype, tangent, *paired(params, directions))
         return values.reshape(len(params[0][0]), -1, len(X))
 
-    @torch.no_grad()
+    @hosted
     def tangent_kernels(self, net: Network, params: Params, X: Points) -> tuple[Kernels, Kernels]:
         n, heads = len(X), params[-1][0].shape[1]
         _, tangent = linearised(net, *self._tensors((params, X)))
@@ -102,23 +104,21 @@ class TorchBackend:
         last = np.eye(heads)[:, :, None, None] * _array(tangent.last_layer_gram())[:, None, None]
         return last, total - last
 
-    @torch.no_grad()
+    @hosted
     def kernel_product(self, net: Network, params: Params, X: Points, v: Residuals) -> Residuals:
         start, points, vectors = self._tensors((params, X, v))
         return _array(linearised(net, start, points)[1].kernel_product(vectors[:, None])[:, 0])
 
-    @torch.no_grad()
-    def transfer(
-        self, net: Network, params: Params, X: Points, v: Columns, X_test: TestPoints, dtype: str
-    ) -> Transferred:
-        start, points, columns = self._tensors((params, X, np.swapaxes(v, 1, 2)[..., None]), dtype)
-        parts = []
-        for group in columns.split(column_group(net, len(v)), 1):
-            changes = mapped(_array, _pulled(net, start, points, group))
-            parts.append(self._in_chunks(net, X_test, dtype, partial(_pushed, net), params, changes))
-        return np.concatenate(parts, axis=1)
+    @hosted
+    def pull_back(self, net: Network, params: Params, X: Points, v: Columns) -> Changes:
+        start, points, columns = self._tensors((params, X, np.swapaxes(v, 1, 2)[..., None]))
+        return mapped(_array, _pulled(net, start, points, columns))
 
-    @torch.no_grad()
+    @hosted
+    def push_forward(self, net: Network, params: Params, changes: Changes, X: TestPoints, dtype: str) -> Transferred:
+        return self._in_chunks(net, X, dtype, partial(_pushed, net), params, changes)
+
+    @hosted
     def integrate(
         self,
         problem: Problem,
@@ -154,7 +154,7 @@ class TorchBackend:
 
         return mapped(spread, _in_groups(follow, len(y), self._group(net, y), (params, offsets), y, r))
 
-    @torch.no_grad()
+    @hosted
     def descend(self, problem: Problem, learning_rate: float, steps: int) -> State:
         start, targets, X = self._tensors((problem.state, problem.by_points[0], problem.X))
 
@@ -167,7 +167,7 @@ class TorchBackend:
 
         return _in_groups(descended, len(targets), self._group(problem.net, targets), start, targets)
 
-    @torch.no_grad()
+    @hosted
     def minibatches(self, problem: Problem, optimizer: str, pull: float) -> Minibatches:
         params, X, y = self._tensors((problem.start, problem.X, problem.by_points[0]))
         return TorchMinibatches(problem.net, params, X, y, optimizer, pull)

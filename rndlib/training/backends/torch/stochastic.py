@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rndlib.any_network import Network
 from rndlib.training.backends.torch.linearise import linearised
+from rndlib.training.backends.torch.settings import hosted
 from rndlib.training.trees import mapped
 from rndlib.training.weights import Params
 
@@ -21,7 +22,7 @@ class TorchMinibatches:
         self.start = mapped(Tensor.clone, params)
         self.optimizer = OPTIMIZERS[optimizer]([a for layer in params for a in layer])
 
-    @torch.no_grad()
+    @hosted
     def epoch(self, batches: np.ndarray, rates: np.ndarray) -> None:
         bodies = torch.arange(len(self.targets), device=self.X.device)[:, None]
         for rows, rate in zip(torch.tensor(batches, device=self.X.device).unbind(1), rates.tolist(), strict=True):

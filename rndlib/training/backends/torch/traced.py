@@ -14,11 +14,29 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import grad, jacrev, vmap
 
+from rndlib.any_network import faults
 from rndlib.cores import slices
 from rndlib.training.trees import mapped
 
 FORMED = 2**26
 """Most derivatives, points times heads times parameters, that are held at once: twice where a kernel is formed."""
+
+_PLAIN = "keep to PyTorch's differentiable operations, on tensors and not in place"
+_ONE_BY_ONE = (
+    "train with StochasticGradient, which needs no such derivatives, or write it in what torch.func.vmap allows: "
+    "torch.where for a condition or a mask; for an nn.GRU or nn.LSTM a loop over time, or lax.scan in a "
+    "rndlib.jax.Function"
+)
+
+
+def each_point(derivative: Callable[..., Any]) -> Callable[[Any, Tensor], Any]:
+    """`derivative(params, x)` at every one of several points."""
+
+    def derivatives(params: Any, X: Tensor) -> Any:
+        with faults("the network cannot be differentiated point by point", _ONE_BY_ONE):
+            return vmap(derivative, (None, 0))(params, X)
+
+    return derivatives
 
 
 class TracedBody:
@@ -31,7 +49,7 @@ class TracedBody:
     def __init__(self, function: Callable[[Any, Tensor], Tensor], params: Any, X: Float[Tensor, "n *shape"]):
         self.function, self.X = function, X
         self.params = mapped(lambda a: a.detach().requires_grad_(), params)
-        with torch.enable_grad():
+        with torch.enable_grad(), faults("the network cannot be differentiated", _PLAIN):
             self.graph = function(self.params, X)
 
     @property
@@ -42,7 +60,7 @@ class TracedBody:
     def pulled(self) -> tuple[Tensor, list[Tensor]]:
         """v = 0, and J' v as a function of it."""
         v = torch.zeros_like(self.graph, requires_grad=True)
-        with torch.enable_grad():
+        with torch.enable_grad(), faults("the network cannot be differentiated twice", _PLAIN):
             return v, list(torch.autograd.grad(self.graph, self.leaves, v, create_graph=True, materialize_grads=True))
 
     def in_float32(self) -> "TracedBody":
@@ -54,10 +72,12 @@ class TracedBody:
         used = [(p, a) for p, a in zip(pulled, moved, strict=False) if p.requires_grad]
         if not used:
             return torch.zeros_like(v)
-        return torch.autograd.grad([p for p, _ in used], v, [a for _, a in used], retain_graph=True)[0]
+        with faults("the network cannot be differentiated twice", _PLAIN):
+            return torch.autograd.grad([p for p, _ in used], v, [a for _, a in used], retain_graph=True)[0]
 
     def pull_back(self, v: Float[Tensor, "n heads"]) -> Any:
-        flat = iter(torch.autograd.grad(self.graph, self.leaves, v, retain_graph=True, materialize_grads=True))
+        with faults("the network cannot be differentiated", _PLAIN):
+            flat = iter(torch.autograd.grad(self.graph, self.leaves, v, retain_graph=True, materialize_grads=True))
         return mapped(lambda _: next(flat), self.params)
 
     def push_forward_each(self, changes: Any) -> Float[Tensor, "vectors n"]:
@@ -73,7 +93,7 @@ class TracedBody:
 
     def _rows(self) -> Iterator[tuple[slice, Float[Tensor, "points size"]]]:
         """The rows of J, of one output, for as many points at a time as `FORMED` allows."""
-        each = vmap(grad(lambda params, x: self.function(params, x[None])[0, 0]), (None, 0))
+        each = each_point(grad(lambda params, x: self.function(params, x[None])[0, 0]))
         params = mapped(Tensor.detach, self.params)
         rows = max(1, FORMED // sum(a.numel() for a in self.leaves))
         for some in slices(len(self.X), rows):
@@ -83,13 +103,13 @@ class TracedBody:
         return torch.stack([self.push_forward(self.pull_back(one)) for one in v])
 
     def kernel_matrix(self) -> Float[Tensor, "n_heads n_heads"]:
-        each = vmap(jacrev(lambda params, x: self.function(params, x[None])[0]), (None, 0))
+        each = each_point(jacrev(lambda params, x: self.function(params, x[None])[0]))
         params = mapped(Tensor.detach, self.params)
         return self._gram(lambda X: each(params, X), self.graph.shape[1])
 
     def last_layer_gram(self) -> Float[Tensor, "n n"]:
         *body, head = mapped(Tensor.detach, self.params)
-        each = vmap(grad(lambda head, x: self.function([*body, head], x[None])[0, 0]), (None, 0))
+        each = each_point(grad(lambda head, x: self.function([*body, head], x[None])[0, 0]))
         return self._gram(lambda X: [each(head, X)], 1)
 
     def _gram(self, jacobian: Callable[[Tensor], Any], heads: int) -> Float[Tensor, "n_heads n_heads"]:

@@ -1,0 +1,116 @@
+"""Networks of infinite width, trained exactly on up to some ten thousand points.
+
+Training is a linear map of the error at the start (Eq. 24 in the proof of Theorem B.1):
+
+    e(x) = e_0(x) - Theta_xX A^-1 (e_0(X) + noise xi),    A = Theta_XX + noise^2 I,
+
+with xi the jitter of noisy targets. Where the error at the start has covariance Theta, as Bayesian RND's has
+(Proposition 4.1), the result is a draw from the centred posterior, and A^-1 y gives its mean (Theorem 4.2). Where it
+has covariance kappa, the result has the law of an ensemble, trained with L2 regularisation towards its initial weights
+if there is noise. Mean and variance are those of the limit of width. Draws transport the initial functions of networks
+of finite width, so their covariance is that of the limit up to the width.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy import linalg
+
+from rndlib.cores import slices
+from rndlib.network import MLP
+from rndlib.theory import kernels
+from rndlib.training.report import Report
+
+REPORT = Report(inf, 0.0, 0.0, 1, True, ("Mean and variance are exact, those of infinite width, by one N x N matrix.",))
+
+MEMORY = 2**32
+"""Bytes for the N x N matrices of an exact fit."""
+
+HELD = 4
+"""N x N matrices of float64 at the same time: the kernels, and what is computed from them."""
+
+_ENTRIES = 2**24
+"""Entries of a block of kernels between training and test points."""
+
+Columns = Float[np.ndarray, "n columns"]
+Points = Float[np.ndarray, "t d"]
+
+
+def fits(n: int) -> bool:
+    """Whether an exact fit of n points stays within MEMORY."""
+    return 8 * HELD * n**2 <= MEMORY
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The map of training, for points in the network's units.
+
+    factor: The lower Cholesky factor of A, (N, N).
+    weights: A^-1 y, (N, outputs).
+    spread: A^-1 kappa_XX A^-1 where errors start with covariance kappa, and None where they start with Theta.
+    """
+
+    net: MLP
+    X: Float[np.ndarray, "n d"]
+    factor: Float[np.ndarray, "n n"]
+    weights: Columns
+    spread: Float[np.ndarray, "n n"] | None
+
+    @classmethod
+    def fit(cls, net: Any, X: Float[np.ndarray, "n d"], y: Columns, noise_std: float, bayesian: bool) -> "Exact":
+        """The map for labels y (N, outputs). Raises a ValueError if A is singular."""
+        kernel = kernels.kernel(net, X)
+        A = kernel.ntk
+        A.flat[:: len(A) + 1] += noise_std**2
+        try:
+            factor = linalg.cholesky(A, lower=True, overwrite_a=True, check_finite=False)
+        except linalg.LinAlgError as error:
+            raise ValueError(
+                f"X: the tangent kernel of its {len(X)} rows is singular in float64 with noise_std = {noise_std:.3g} "
+                "(in standard deviations of y): drop rows that nearly repeat others, or give a larger noise_std"
+            ) from error
+        spread = None
+        if not bayesian:
+            half = linalg.cho_solve((factor, True), kernel.nngp, check_finite=False)
+            spread = linalg.cho_solve((factor, True), half.T, check_finite=False)
+        return cls(net, X, factor, linalg.cho_solve((factor, True), y), spread)
+
+    def solve(self, r: Columns) -> Columns:
+        """A^-1 r."""
+        return linalg.cho_solve((self.factor, True), r, check_finite=False)
+
+    def transfer(self, v: Columns, X: Points) -> Float[np.ndarray, "columns t"]:
+        """Theta_xX v at the points X, for every column of v (N, columns)."""
+        return self._blockwise(lambda across, _: v.T @ across.ntk, X)
+
+    def variance(self, X: Points) -> Float[np.ndarray, " t"]:
+        """The variance of errors that start with covariance Theta, or of an ensemble."""
+
+        def block(across: kernels.Kernel, points: Points) -> Float[np.ndarray, " t"]:
+            prior = kernels.diagonal(self.net, points)
+            if self.spread is None:
+                half = linalg.solve_triangular(self.factor, across.ntk, lower=True, check_finite=False)
+                return np.maximum(prior.ntk - np.einsum("nt,nt->t", half, half), 0.0)
+            change = self.spread @ across.ntk - 2 * self.solve(across.nngp)
+            return np.maximum(prior.nngp + np.einsum("nt,nt->t", across.ntk, change), 0.0)
+
+        return self._blockwise(block, X)
+
+    def held_out(self) -> Float[np.ndarray, " n"]:
+        """The variance of an ensemble at each training point, by a fit that leaves it out.
+
+        The error of a kernel regression at a point that is left out is (A^-1 e_0(X))_i / (A^-1)_ii.
+        """
+        if self.spread is None:
+            raise ValueError("held_out is for errors that start with covariance kappa")
+        inverse = linalg.cho_solve((self.factor, True), np.eye(len(self.X)), check_finite=False)
+        return np.maximum(self.spread.diagonal(), 0.0) / inverse.diagonal() ** 2
+
+    def _blockwise(self, block: Callable[[kernels.Kernel, Points], np.ndarray], X: Points) -> np.ndarray:
+        size = max(1, _ENTRIES // len(self.X))
+        parts = [block(kernels.kernel(self.net, self.X, X[some]), X[some]) for some in slices(len(X), size)]
+        return np.concatenate(parts, axis=-1)
