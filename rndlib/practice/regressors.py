@@ -3,13 +3,69 @@
 A prediction is of new labels at the test points, noise included, in standard deviations of the training labels.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from rndlib.network import MLP
 from rndlib.practice.data import Split
 from rndlib.practice.methods import Method
 from rndlib.practice.scores import Predictive, normal
+
+_DRAWS = 512  # functions that the automatic estimator draws
+_EPOCHS = 100  # passes over the data of minibatch training
+
+
+def automatic(at: Split, seed: int) -> Predictive:
+    """Bayesian RND as the library chooses it, from columns and labels in their own units."""
+    from rndlib import BayesianRND
+
+    model = BayesianRND(seed=seed).fit(at.X, at.y)
+    mean, std = model.predict(at.X_test, return_std=True)
+    drawn = model.sample_y(at.X_test, _DRAWS)
+    # The draws give the correlations. Deviations are those that it predicts.
+    cov = np.corrcoef(drawn) * np.outer(std, std)
+    size = at.y.std()
+    return normal((mean - at.y.mean()) / size, model.noise_std_ / size, cov / size**2)
+
+
+def exact(at: Split, seed: int) -> Predictive:
+    """The NTK-GP posterior in closed form, of the same network and scales: the limit of the other two of rndlib."""
+    from rndlib import laws
+
+    at, net, size, noise_std = _chosen(at)
+    law = laws.posterior(net, at.X, at.y, at.X_test, noise_std=noise_std, full_cov=True)
+    return normal(size * law.mean, size * noise_std, size**2 * law.cov)
+
+
+def trained(at: Split, seed: int) -> Predictive:
+    """Bayesian RND with the same network and scales, 512 units wide, trained by Adam in minibatches.
+
+    Each head has its own direction, as they are many for the width.
+    """
+    from rndlib import BayesianRND, StochasticGradient
+
+    at, net, size, noise_std = _chosen(at)
+    solver = StochasticGradient(learning_rate=1e-2, epochs=_EPOCHS, progress=False)
+    options: Any = {"directions": "independent", "noise_std": noise_std, "seed": seed, "solver": solver}
+    model = BayesianRND(replace(net, width=512), heads=32, **options).fit(at.X, at.y)
+    errors = model.errors(at.X_test)
+    return normal(size * model.predict(at.X_test), size * noise_std, size**2 * errors.T @ errors / len(errors))
+
+
+def _chosen(at: Split) -> tuple[Split, MLP, float, float]:
+    """The split in the units of the network that the evidence chooses, the network, the size of a label and the noise.
+
+    The size is in deviations of the training labels, the noise in the units of the network.
+    """
+    from rndlib.theory import evidence
+
+    at = at.standardised()
+    found = evidence.maximise(at.X, at.y)
+    scale, size = found.input_scales, found.output_scale
+    scaled = Split(at.X / scale, at.y / size, at.X_test / scale, at.y_test / size)
+    return scaled, found.net, size, found.noise_std / size
 
 
 def sklearn_gp(at: Split, seed: int) -> Predictive:
@@ -83,6 +139,9 @@ def gpytorch(at: Split, seed: int) -> Predictive:
 
 
 METHODS = {
+    "rndlib automatic": Method(automatic, ("jax", "rndlib.estimators", "rndlib.theory.evidence")),
+    "rndlib trained": Method(trained, ("jax", "optax", "rndlib.estimators", "rndlib.theory.evidence")),
+    "exact NTK-GP": Method(exact, ("rndlib.theory.laws", "rndlib.theory.evidence")),
     "scikit-learn GPR": Method(
         sklearn_gp, ("sklearn.gaussian_process",), "its gradient fills 9 GiB, points by points by columns"
     ),
