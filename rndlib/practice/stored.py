@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rndlib.evidence.estimate import Estimate
+from rndlib.evidence.tables import aligned
 from rndlib.practice import data, detectors, regressors, scores
 from rndlib.practice.methods import Method
 
@@ -76,3 +77,34 @@ def estimate(name: str, method: str, score: str, minus: str | None = None) -> Es
     """Mean of a score over splits with its 95 % interval; with `minus`, of the difference from another method."""
     other = 0.0 if minus is None else values(name, minus, score)
     return scores.over_splits(values(name, method, score) - other, *sizes(name))
+
+
+def complete(name: str) -> list[str]:
+    """The methods that have a stored result on every split of a data set, in the order of declaration."""
+    return [method for method in methods(name) if len(values(name, method, "cpu_seconds")) == SPLITS[name]]
+
+
+def table(name: str, columns: tuple[str, ...], digits: int = 2, minus: str | None = None) -> str:
+    """Means of scores over splits with half the width of their 95 % intervals, one row per method."""
+
+    def shown(method: str, score: str) -> str:
+        value, low, high = estimate(name, method, score, minus)
+        return f"{value:.{digits}f} ± {(high - low) / 2:.{digits}f}"
+
+    rows = [[method, *(shown(method, score) for score in columns)] for method in complete(name) if method != minus]
+    return aligned([name, *columns], rows)
+
+
+def costs(name: str) -> str:
+    """CPU seconds and peak memory of every method, medians over splits."""
+    found = [
+        [method, *(f"{np.median(values(name, method, key)):.3g}" for key in ("cpu_seconds", "peak_mib"))]
+        for method in complete(name)
+    ]
+    return aligned([name, "CPU seconds", "MiB"], found)
+
+
+def absent(name: str) -> list[str]:
+    """Declared methods of regression without a result on every split of a data set, each with the reason."""
+    there = complete(name)
+    return [f"{key}: {of.left_out or 'not run'}" for key, of in regressors.METHODS.items() if key not in there]
