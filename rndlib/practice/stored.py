@@ -13,7 +13,7 @@ from rndlib.practice import data, detectors, regressors, scores
 from rndlib.practice.methods import Method
 
 TABLE = Path(__file__).resolve().parents[2] / "notebooks" / "practice.json"
-SPLITS = {"diabetes": 5, "concrete": 5, "airfoil": 5, "bike sharing": 3, "digits": 5}
+SPLITS = {"diabetes": 3, "concrete": 3, "airfoil": 3, "bike sharing": 2, "digits": 3}
 """Random splits of each data set. The seed of a split, which is also that of its fits, is its number from 0 up."""
 
 _IMAGES, _TEST_IMAGES = 1000, 200
