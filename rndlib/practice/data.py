@@ -1,13 +1,29 @@
-"""Real data that ships with scikit-learn and ale-py, split and scaled. Nothing is downloaded."""
+"""Real data that comes with packages, split at random. Nothing is downloaded.
+
+diabetes, digits and photographs come with scikit-learn, games with ale-py, and concrete, airfoil and bike sharing with
+sklearn-contrib-bde, of which only the files are read: it need not be importable.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
+_FILES: dict[str, tuple[str, dict[str, Any]]] = {
+    "concrete": ("concrete.data", {}),
+    "airfoil": ("airfoil.csv", {"delimiter": ",", "skiprows": 1}),
+    # Without the row's number and date, and without the two counts that add up to the label.
+    "bike sharing": (
+        "bike_sharing_dataset/hour.csv",
+        {"delimiter": ",", "skiprows": 1, "usecols": [*range(2, 14), 16]},
+    ),
+}
+TABLES = ("diabetes", *_FILES)
+_MOST, _MOST_TEST = 10_000, 2_000  # points of a split, at most
 _CLASSES = 10
 _SIDE = 8  # pixels, of an image
 _BRIGHTEST = 16.0  # value of a pixel of a digit
@@ -24,12 +40,17 @@ _FRAME = 60  # of a game, a second after it is switched on
 
 @dataclass(frozen=True)
 class Split:
-    """Training and test points with their labels, centred and scaled by the training points."""
+    """Training and test points with their labels, in the units that the data come in."""
 
     X: Float[np.ndarray, "n d"]
     y: Float[np.ndarray, " n"]
     X_test: Float[np.ndarray, "t d"]
     y_test: Float[np.ndarray, " t"]
+
+    def standardised(self) -> "Split":
+        """Columns and labels minus their mean and divided by their standard deviation on the training points."""
+        (m, s), (my, sy) = ((of.mean(axis=0), of.std(axis=0)) for of in (self.X, self.y))
+        return Split((self.X - m) / s, (self.y - my) / sy, (self.X_test - m) / s, (self.y_test - my) / sy)
 
 
 @dataclass(frozen=True)
@@ -47,18 +68,31 @@ class Shift:
     centre: Float[np.ndarray, " d"]
 
 
-def diabetes(seed: int, test_fraction: float = 0.2) -> Split:
-    """scikit-learn's diabetes data: ten measurements of 442 patients, and the progress of the disease in a year."""
-    from sklearn.datasets import load_diabetes
-    from sklearn.model_selection import train_test_split
+def table(name: str) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
+    """The columns and the labels of one of `TABLES`."""
+    if name == "diabetes":
+        from sklearn.datasets import load_diabetes
 
-    loaded: Any = load_diabetes(return_X_y=True)
-    parts: Any = train_test_split(*loaded, test_size=test_fraction, random_state=seed)
-    X, X_test, y, y_test = parts
-    centre, scale = X.mean(axis=0), X.std(axis=0)
-    return Split(
-        (X - centre) / scale, (y - y.mean()) / y.std(), (X_test - centre) / scale, (y_test - y.mean()) / y.std()
-    )
+        loaded: Any = load_diabetes(return_X_y=True, scaled=False)
+        return loaded
+    file, options = _FILES[name]
+    try:
+        place = distribution("sklearn-contrib-bde").locate_file(f"bde/data/{file}")
+    except PackageNotFoundError:
+        raise ValueError(
+            f"name = {name!r}: its file comes with a package; pip install --no-deps sklearn-contrib-bde"
+        ) from None
+    rows = np.loadtxt(str(place), **options)
+    return rows[:, :-1], rows[:, -1]
+
+
+def split(name: str, seed: int) -> Split:
+    """A random fifth of a table for testing, 2,000 points at most, and of the others at most 10,000 for training."""
+    X, y = table(name)
+    order = np.random.default_rng(seed).permutation(len(y))
+    n_test = min(len(y) // 5, _MOST_TEST)
+    test, train = order[:n_test], order[n_test:][:_MOST]
+    return Split(X[train], y[train], X[test], y[test])
 
 
 def digits(seed: int, n_train: int, n_test: int, held_out: int = 3) -> Shift:

@@ -1,116 +1,158 @@
-"""Contenders in regression: each a few lines over its package, from a task to a predictive mean and deviation.
+"""Methods of regression in notebook 06, each as its package would have it: a split and a seed to a prediction.
 
-All predict a new observation, noise included. Those of rndlib share the network and the noise that the evidence chose.
-Those of other packages find their own by the package's method.
+A prediction is of new labels at the test points, noise included, in standard deviations of the training labels.
 """
 
-import warnings
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from rndlib.estimators import BayesianEnsemble, BayesianRND, DeepEnsemble
-from rndlib.practice.task import Predictive, Task, Values
-from rndlib.theory import laws
-from rndlib.training.solvers import GradientFlow, StochasticGradient
+from rndlib.network import MLP
+from rndlib.practice.data import Split
+from rndlib.practice.methods import Method
+from rndlib.practice.scores import Predictive, normal
+
+_DRAWS = 512  # functions that the automatic estimator draws
+_EPOCHS = 100  # passes over the data of minibatch training
 
 
-def exact_gp(task: Task) -> Predictive:
-    """The posterior of the NTK-GP, in closed form: the limit of the networks of `bayesian_rnd`."""
-    law = laws.posterior(task.net, task.X, task.y, task.X_test, noise_std=task.noise_std)
-    return _with_noise(task, law.mean, law.var, parameters=2)  # sigma_w and the noise
+def automatic(at: Split, seed: int) -> Predictive:
+    """Bayesian RND as the library chooses it, from columns and labels in their own units."""
+    from rndlib import BayesianRND
+
+    model = BayesianRND(seed=seed).fit(at.X, at.y)
+    mean, std = model.predict(at.X_test, return_std=True)
+    drawn = model.sample_y(at.X_test, _DRAWS)
+    # The draws give the correlations. Deviations are those that it predicts.
+    cov = np.corrcoef(drawn) * np.outer(std, std)
+    size = at.y.std()
+    return normal((mean - at.y.mean()) / size, model.noise_std_ / size, cov / size**2)
 
 
-def bayesian_rnd(task: Task) -> Predictive:
-    """One body of many heads, and a network for the mean, trained to convergence."""
-    return _with_mean(task, GradientFlow(rtol=task.sizes.rtol))
+def exact(at: Split, seed: int) -> Predictive:
+    """The NTK-GP posterior in closed form, of the same network and scales: the limit of the other two of rndlib."""
+    from rndlib import laws
+
+    at, net, size, noise_std = _chosen(at)
+    law = laws.posterior(net, at.X, at.y, at.X_test, noise_std=noise_std, full_cov=True)
+    return normal(size * law.mean, size * noise_std, size**2 * law.cov)
 
 
-def minibatch_rnd(task: Task) -> Predictive:
-    """The same trained by Adam in minibatches, which needs no matrix of all pairs of points.
+def trained(at: Split, seed: int) -> Predictive:
+    """Bayesian RND with the same network and scales, 512 units wide, trained by Adam in minibatches.
 
-    The rate is ten times Adam's default: the law holds at the minimum, and these are few steps to it.
+    Each head has its own direction, as they are many for the width.
     """
-    sizes = task.sizes
-    solver = StochasticGradient(learning_rate=1e-2, epochs=sizes.epochs, batch_size=sizes.batch, progress=False)
-    return _with_mean(task, solver)
+    from rndlib import BayesianRND, StochasticGradient
+
+    at, net, size, noise_std = _chosen(at)
+    solver = StochasticGradient(learning_rate=1e-2, epochs=_EPOCHS, progress=False)
+    options: Any = {"directions": "independent", "noise_std": noise_std, "seed": seed, "solver": solver}
+    model = BayesianRND(replace(net, width=512), heads=32, **options).fit(at.X, at.y)
+    errors = model.errors(at.X_test)
+    return normal(size * model.predict(at.X_test), size * noise_std, size**2 * errors.T @ errors / len(errors))
 
 
-def one_body(task: Task, solver: GradientFlow | StochasticGradient) -> BayesianRND:
-    """Bayesian RND, not fitted yet. The heads are many for the width, so each has its own direction."""
-    sizes, noise = task.sizes, task.noise_std
-    return BayesianRND(task.net, sizes.heads, directions="independent", noise_std=noise, seed=task.seed, solver=solver)
+def _chosen(at: Split) -> tuple[Split, MLP, float, float]:
+    """The split in the units of the network that the evidence chooses, the network, the size of a label and the noise.
 
-
-def bayesian_ensemble(task: Task) -> Predictive:
-    """Networks that are each a draw from the posterior, trained to convergence."""
-    flow = GradientFlow(rtol=task.sizes.rtol)
-    model = BayesianEnsemble(task.net, task.sizes.members, noise_std=task.noise_std, seed=task.seed, solver=flow)
-    return _of_members(task, model)
-
-
-def deep_ensemble(task: Task) -> Predictive:
-    """Networks trained by Adam in minibatches, each stopped at its smallest loss on a tenth of the points.
-
-    Trained to convergence, as in the theorems, they would fit the noise in the labels.
+    The size is in deviations of the training labels, the noise in the units of the network.
     """
-    sizes = task.sizes
-    solver = StochasticGradient(epochs=sizes.epochs, batch_size=sizes.batch, patience=20, progress=False)
-    return _of_members(task, DeepEnsemble(task.net, sizes.members, seed=task.seed, solver=solver))
+    from rndlib.theory import evidence
+
+    at = at.standardised()
+    found = evidence.maximise(at.X, at.y)
+    scale, size = found.input_scales, found.output_scale
+    scaled = Split(at.X / scale, at.y / size, at.X_test / scale, at.y_test / size)
+    return scaled, found.net, size, found.noise_std / size
 
 
-def sklearn_gp(task: Task) -> Predictive:
-    """scikit-learn's GaussianProcessRegressor: a squared-exponential kernel with noise, fitted by evidence."""
-    from sklearn.exceptions import ConvergenceWarning
+def sklearn_gp(at: Split, seed: int) -> Predictive:
+    """scikit-learn's GaussianProcessRegressor: a Matern kernel with one length scale per column, and noise."""
     from sklearn.gaussian_process import GaussianProcessRegressor
-    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+    from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-    kernel = ConstantKernel() * RBF(np.sqrt(task.X.shape[1])) + WhiteKernel()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # The noise of noise-free labels is at its lower bound.
-        model: Any = GaussianProcessRegressor(kernel, random_state=task.seed).fit(task.X, task.y)
-    mean, std = model.predict(task.X_test, return_std=True)  # of an observation, because the noise is in the kernel
-    return Predictive(mean, std, len(model.kernel_.theta))
+    at = at.standardised()
+    each: Any = np.ones(at.X.shape[1])
+    kernel = ConstantKernel() * Matern(each, nu=2.5) + WhiteKernel()
+    model: Any = GaussianProcessRegressor(kernel, n_restarts_optimizer=2, random_state=seed).fit(at.X, at.y)
+    mean, cov = model.predict(at.X_test, return_cov=True)
+    noise = model.kernel_.k2.noise_level  # in cov, too
+    return normal(mean, noise**0.5, cov - noise * np.eye(len(mean)))
 
 
-def bayesian_ridge(task: Task) -> Predictive:
+def bayesian_ridge(at: Split, seed: int) -> Predictive:
     """scikit-learn's BayesianRidge: a linear model, with the noise and the prior's scale fitted by evidence."""
     from sklearn.linear_model import BayesianRidge
 
-    model: Any = BayesianRidge().fit(task.X, task.y)
-    mean, std = model.predict(task.X_test, return_std=True)
-    return Predictive(mean, std, task.X.shape[1] + 3)  # slopes, intercept, and the two precisions
+    at = at.standardised()
+    model: Any = BayesianRidge().fit(at.X, at.y)
+    return normal(model.predict(at.X_test), model.alpha_**-0.5, at.X_test @ model.sigma_ @ at.X_test.T)
 
 
-def laplace(task: Task) -> Predictive:
-    """laplace-torch on a PyTorch network of the same activation."""
+def boosted_quantiles(at: Split, seed: int) -> Predictive:
+    """scikit-learn's gradient boosting: the mean, and a deviation from the 5 and 95 % quantiles, 0.01 at least."""
+    from scipy.stats import norm
+
+    at = at.standardised()
+    models = (_boosting(seed, loss="quantile", quantile=level) for level in (0.05, 0.95))
+    low, high = (model.fit(at.X, at.y).predict(at.X_test) for model in models)
+    std = np.maximum((high - low) / (2 * norm.ppf(0.95)), 0.01)  # The quantiles of two fits can meet or cross.
+    return normal(_boosting(seed).fit(at.X, at.y).predict(at.X_test), std)
+
+
+def boosted_residuals(at: Split, seed: int) -> Predictive:
+    """The same mean, and one deviation for all points: that of the residuals in cross-validation with five folds."""
+    from sklearn.model_selection import cross_val_predict
+
+    at = at.standardised()
+    left = at.y - cross_val_predict(_boosting(seed), at.X, at.y, cv=5)
+    return normal(_boosting(seed).fit(at.X, at.y).predict(at.X_test), np.sqrt(np.mean(left**2)))
+
+
+def _boosting(seed: int, **options: Any) -> Any:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    return HistGradientBoostingRegressor(random_state=seed, **options)
+
+
+def deep_ensemble(at: Split, seed: int) -> Predictive:
+    """Five PyTorch networks that predict a mean and a variance each."""
     from rndlib.practice import with_torch
 
-    return with_torch.laplace_regression(task)
+    return with_torch.deep_ensemble(at, seed)
 
 
-REGRESSORS: dict[str, Callable[[Task], Predictive]] = {
-    "Bayesian RND": bayesian_rnd,
-    "Bayesian RND, minibatches": minibatch_rnd,
-    "exact NTK-GP": exact_gp,
-    "Bayesian ensemble": bayesian_ensemble,
-    "deep ensemble, stopped early": deep_ensemble,
-    "GaussianProcessRegressor": sklearn_gp,
-    "laplace-torch": laplace,
-    "BayesianRidge": bayesian_ridge,
+def laplace(at: Split, seed: int) -> Predictive:
+    """laplace-torch."""
+    from rndlib.practice import with_torch
+
+    return with_torch.laplace(at, seed)
+
+
+def gpytorch(at: Split, seed: int) -> Predictive:
+    """GPyTorch."""
+    from rndlib.practice import with_torch
+
+    return with_torch.gpytorch(at, seed)
+
+
+METHODS = {
+    "rndlib automatic": Method(automatic, ("jax", "rndlib.estimators", "rndlib.theory.evidence")),
+    "rndlib trained": Method(
+        trained,
+        ("jax", "optax", "rndlib.estimators", "rndlib.theory.evidence"),
+        "stopped after 213 CPU seconds, not yet at its end",
+    ),
+    "exact NTK-GP": Method(exact, ("rndlib.theory.laws", "rndlib.theory.evidence")),
+    "scikit-learn GPR": Method(
+        sklearn_gp, ("sklearn.gaussian_process",), "its gradient fills 9 GiB, points by points by columns"
+    ),
+    "GPyTorch GPR": Method(gpytorch, ("torch", "gpytorch"), "100 factorisations of 10,000 rows take over an hour"),
+    "laplace-torch": Method(laplace, ("torch", "laplace")),
+    "deep ensemble": Method(deep_ensemble, ("torch",)),
+    "boosted quantiles": Method(boosted_quantiles, ("sklearn.ensemble",)),
+    "boosting, residuals": Method(boosted_residuals, ("sklearn.ensemble", "sklearn.model_selection")),
+    "Bayesian ridge": Method(bayesian_ridge, ("sklearn.linear_model",)),
 }
-
-
-def _with_mean(task: Task, solver: GradientFlow | StochasticGradient) -> Predictive:
-    mean, std = one_body(task, solver).fit(task.X, task.y).predict(task.X_test, return_std=True)
-    return _with_noise(task, mean, std**2, task.net.parameters(task.sizes.heads) + task.net.parameters(1))
-
-
-def _of_members(task: Task, model: BayesianEnsemble | DeepEnsemble) -> Predictive:
-    mean, std = model.fit(task.X, task.y).predict(task.X_test, return_std=True)
-    return _with_noise(task, mean, std**2, task.sizes.members * task.net.parameters(1))
-
-
-def _with_noise(task: Task, mean: Values, variance: Values, parameters: int) -> Predictive:
-    return Predictive(mean, np.sqrt(variance + task.noise_std**2), parameters)
