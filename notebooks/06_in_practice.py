@@ -92,7 +92,7 @@ figures.save(figures.intervals(panels, title, {"to the left the other is better"
 
 # %% [markdown]
 # Boosted quantiles and the linear model are left out of the figure, as their losses would set its scale. The exact
-# posterior and the automatic estimator agree, as they should: one is drawn from the other.
+# posterior and the automatic estimator agree, as they should: they are two implementations of one formula.
 #
 # ## Costs
 #

@@ -1,6 +1,7 @@
 """Scores and intervals over splits of notebook 06, each against another way to the same number."""
 
 from math import log, pi, sqrt
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,8 +58,9 @@ def test_the_joint_score_is_the_density_of_a_mixture():
     assert len(set(tuples.ravel())) == 20
 
     def density(at):
+        normal: Any = stats.multivariate_normal
         parts = (
-            stats.multivariate_normal(m[at], of.cov[np.ix_(at, at)] + np.diag(s[at] ** 2))
+            normal(m[at], of.cov[np.ix_(at, at)] + np.diag(s[at] ** 2))
             for m, s in zip(of.means, of.noise_std, strict=True)
         )
         return log(np.mean([part.pdf(y[at]) for part in parts]))

@@ -126,7 +126,7 @@ def test_thresholds():
         *[(RNG.standard_normal((50, d)), RNG.standard_normal(50)) for d in (3, 10, 30, 100)],
         (DIGITS.data / 16, DIGITS.target / 10),  # many pixels are seldom or never lit
         (DIGITS.images[:20] / 16, None),
-        (data.diabetes(0).X, data.diabetes(0).y),
+        ((PATIENTS - PATIENTS.mean(0)) / PATIENTS.std(0), (PROGRESS - PROGRESS.mean()) / PROGRESS.std()),
         (data.digits(0, 500, 10).X, None),
         ([[0.0], [1e-4], [1.0]], [1.0, 2.0, 3.0]),
         ([[0.5], [0.5 + 1e-4]], [0.5, 0.5]),

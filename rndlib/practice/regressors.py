@@ -36,6 +36,7 @@ def exact(at: Split, seed: int) -> Predictive:
 
     at, net, size, noise_std = _chosen(at)
     law = laws.posterior(net, at.X, at.y, at.X_test, noise_std=noise_std, full_cov=True)
+    assert law.cov is not None
     return normal(size * law.mean, size * noise_std, size**2 * law.cov)
 
 
@@ -49,7 +50,7 @@ def trained(at: Split, seed: int) -> Predictive:
     at, net, size, noise_std = _chosen(at)
     solver = StochasticGradient(learning_rate=1e-2, epochs=_EPOCHS, progress=False)
     options: Any = {"directions": "independent", "noise_std": noise_std, "seed": seed, "solver": solver}
-    model = BayesianRND(replace(net, width=512), heads=32, **options).fit(at.X, at.y)
+    model: Any = BayesianRND(replace(net, width=512), heads=32, **options).fit(at.X, at.y)
     errors = model.errors(at.X_test)
     return normal(size * model.predict(at.X_test), size * noise_std, size**2 * errors.T @ errors / len(errors))
 

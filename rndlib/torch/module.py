@@ -142,9 +142,7 @@ class Module(AnyNetwork):
         # On the CPU, whose generator alone is restored: `torch.manual_seed` would reseed those of all devices.
         with _DRAWING, torch.random.fork_rng(devices=[]), torch.device("cpu"):
             torch.default_generator.manual_seed(seed)
-            with faults(
-                f"build({outputs}) fails", "give a function of the number of outputs that returns an nn.Module"
-            ):
+            with faults(f"build({outputs}) fails", "give a function from a number of outputs to an nn.Module"):
                 module = self.build(outputs)
         if not isinstance(module, nn.Module):
             raise ValueError(f"build({outputs}) = {module!r}: return an nn.Module")
