@@ -80,9 +80,8 @@ def test_units_do_not_matter(model):
 
 def test_it_is_the_posterior_of_what_was_chosen(model):
     net, units = model.net_, model._units
-    law = laws.posterior(
-        net, units.inputs(X), units.labels(Y), units.inputs(X_TEST), noise_std=model.noise_std_ / float(units.size[0])
-    )
+    labels, noise = units.labels(Y[:, None])[:, 0], model.noise_std_ / float(units.size[0])
+    law = laws.posterior(net, units.inputs(X), labels, units.inputs(X_TEST), noise_std=noise)
     mean, std = model.predict(X_TEST, return_std=True)
     np.testing.assert_allclose(mean, law.mean * units.size + units.mean, rtol=1e-6)
     np.testing.assert_allclose(std**2, law.var * units.size**2, rtol=1e-4)
@@ -131,7 +130,9 @@ def test_an_ensemble_has_the_law_of_one_pulled_to_its_start():
     variance = kernels.diagonal(model.net_, test).nngp + np.sum(G * (within.nngp @ G - 2 * across.nngp), axis=0)
     size: Any = model._units.size
     np.testing.assert_allclose(model.variance(X_TEST), variance * size**2, rtol=1e-4)
-    np.testing.assert_allclose(model.predict(X_TEST), G.T @ model._units.labels(Y) * size + Y.mean(), rtol=1e-6)
+    np.testing.assert_allclose(
+        model.predict(X_TEST), G.T @ model._units.labels(Y[:, None])[:, 0] * size + Y.mean(), rtol=1e-6
+    )
 
 
 def test_more_samples_than_heads():

@@ -307,7 +307,7 @@ def _as_a_user():
             {"network": lambda outputs: nn.Conv2d(3, outputs, 6)},
             r"the network fails on points of shape .1, 6, 6. .RuntimeError: .*channels",
         ),
-        ({"network": lambda: build(1)}, r"build\(1\) fails .*0 positional arguments"),
+        ({"network": lambda: build(1)}, r"build\(2\) fails .*0 positional arguments"),
         ({"heads": 0}, "heads = 0"),
         ({"bodies": 0}, "bodies = 0"),
         ({"seed": -1}, "seed = -1"),

@@ -85,7 +85,12 @@ class Departure:
 
     @property
     def spread(self) -> float:
-        """Mean square of samples about the theorem's mean, over the theorem's variance: `factor + mean`."""
+        """Mean square of samples about the theorem's mean, over the theorem's variance: `factor + mean`.
+
+        >>> from rndlib.estimators.departure import Departure
+        >>> Departure(0.97, mean=0.5).spread
+        1.47
+        """
         return self.factor + self.mean
 
     def warn(self, stacklevel: int = 1) -> None:

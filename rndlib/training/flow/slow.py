@@ -44,8 +44,17 @@ def minutes(n: int, heads: int, bodies: int, stiffness: float) -> float:
     return bodies * 2 * stiffness**0.5 * (shared + 1e-9 * n**3) / 60
 
 
-def warn(task: Task, stiffness: float) -> None:
-    """Warn if the task will take more than MINUTES; `stiffness` is that of its kernel (`conditioning.factor`)."""
+def announce(task: Task, stiffness: float) -> None:
+    """Warn if the task will take more than MINUTES; `stiffness` is that of its kernel (`conditioning.factor`).
+
+    >>> import numpy as np
+    >>> from rndlib import MLP
+    >>> from rndlib.training.flow import slow
+    >>> from rndlib.training.problem import Task
+    >>> from rndlib.training.weights import Role
+    >>> task = Task(MLP(3), 4, 1, Role.MEMBER, 0, np.zeros((50, 3)), draw=list, targets=list)
+    >>> slow.announce(task, stiffness=1e4)  # a few points: no warning
+    """
     n, expected = len(task.X), minutes(len(task.X), task.heads, task.bodies, min(stiffness, 1e12))
     if n >= FEW and expected > MINUTES and task.net.hidden_parameters:
         warnings.warn(
