@@ -37,7 +37,7 @@ Variances = Float[np.ndarray, "t *outputs"]
 GroupVariances = Float[np.ndarray, "groups t *outputs"]
 PerHead = Float[np.ndarray, "bodies heads t"]
 Network = MLP | AnyNetwork | Callable[[int], MLP] | None
-MeanFunction = Callable[[Float[np.ndarray, "t *shape"]], Variances]
+MeanFunction = Callable[[Float[np.ndarray, "t ..."]], Float[np.ndarray, "t ..."]]
 """A function of points in the user's units, (T,) or (T, outputs)."""
 Prediction = Variances | tuple[Variances, Variances]
 Model = TypeVar("Model", bound="Estimator")
