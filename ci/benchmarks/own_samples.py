@@ -52,7 +52,7 @@ def rows(n: int, n_test: int, channels: int, samples: int, noise_std: float) -> 
 def _common_kernel(model: BayesianRND, points: np.ndarray) -> np.ndarray:
     """The kernel of every head of its only body. `tangent_kernels` would give that of all pairs of heads."""
     fitted = model._fitted
-    return np.add(*fitted._loaded.tangent_kernels(fitted.net_, fitted._starts([0])[1], points))[0, 0, 0]
+    return np.add(*fitted._loaded.tangent_kernels(fitted.net_, fitted._trained.drawn[0].tangent, points))[0, 0, 0]
 
 
 def prepare(way: str, n: int, n_test: int, channels: int, samples: int, noise_std: float) -> Callable[[], np.ndarray]:
