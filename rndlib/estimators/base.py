@@ -11,22 +11,22 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 from rndlib import checks
 from rndlib.any_network import AnyNetwork
-from rndlib.cores import slices
+from rndlib.cores import slices, split
+from rndlib.estimators import exact
 from rndlib.estimators.automatic import Automatic, scaled_by_evidence
 from rndlib.estimators.budget import ErrorBudget, error_budget
 from rndlib.estimators.departure import NETWORKS, PROBES, Departure, Kind, measure, probes
-from rndlib.estimators.exact import Exact
 from rndlib.estimators.units import Units
 from rndlib.network import MLP
 from rndlib.theory import kernels, reference
 from rndlib.training import backends
-from rndlib.training.problem import Drawn, Task, Trained, column_group
+from rndlib.training.problem import Drawn, Task, Trained, block_size, column_group
 from rndlib.training.protocols import Backend
 from rndlib.training.solvers import GradientDescent, GradientFlow, Report, Solver, StochasticGradient
 from rndlib.training.trees import mapped
@@ -78,7 +78,7 @@ class Estimator(BaseEstimator):
     _covered = True  # whether a theorem is about them
     _kind: ClassVar[Kind] = "error"  # what `variance` is the mean square or the sample variance of
     _crowded = False  # whether many heads share their parameters
-    _exact = cast("Exact | None", None)
+    _exact = cast("exact.Exact | None", None)
     _trained = cast("Trained | None", None)
     _as_fitted = None
 
@@ -463,6 +463,24 @@ class Estimator(BaseEstimator):
         trained = solver.train(task, self._loaded)
         return replace(trained, drawn=[task.drawn[tuple(block)] for block, _ in trained.blocks])
 
+    def _train_exactly(
+        self, heads: int, bodies: int, X: np.ndarray, draw: Callable[[list[int]], Drawn], y: np.ndarray
+    ) -> Trained:
+        """The map of infinite width for labels y (N, outputs), and the random numbers that it transports."""
+        exact.demand(len(X))
+        self._exact = exact.Exact.fit(self.net_, X, y, self._noise, self._bayesian)
+        blocks = split(bodies, block_size(self.net_, heads, len(X)))
+        return Trained(bodies, [(block, []) for block in blocks], exact.REPORT, [draw(block) for block in blocks])
+
+    def _transported(self, drawn: Drawn, X: np.ndarray) -> PerHead:
+        """What exact training on labels of zero makes of the values at the start, at points X."""
+        assert self._exact is not None
+        r = np.swapaxes(self._start_values(drawn, self._exact.X, "float64"), 1, 2)
+        if drawn.offsets is not None:
+            r = r + self._noise * drawn.offsets
+        v = self._exact.solve(np.moveaxis(r, 1, 0).reshape(r.shape[1], -1))
+        return self._start_values(drawn, X, self._precision) - self._exact.transfer(v, X).reshape(len(r), -1, len(X))
+
     @property
     def _precision(self) -> str:
         return _name(self.dtype)
@@ -493,18 +511,37 @@ def _name(dtype: Any) -> str:
         return dtype
 
 
+class Regressor(RegressorMixin):
+    """What estimators with a mean have in common: labels of several outputs, and intervals for new ones."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def interval(self: Any, X: ArrayLike, level: float = 0.9) -> tuple[Variances, Variances]:
+        """Lower and upper end of the central interval for a new label at X (T, in_dim), noise included: each (T,).
+
+        level: Probability that a new label falls inside, between 0 and 1.
+
+        >>> from rndlib import BayesianRND, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> low, high = BayesianRND().fit(data.X, data.y).interval(data.X_test)
+        >>> bool((low < high).all())
+        True
+        """
+        mean, std = self.predict(X, return_std=True)
+        noise_std = self._fitted.noise_std_
+        half = float(ndtri(0.5 + checks.fraction("level", level) / 2)) * np.sqrt(std**2 + np.square(noise_std))
+        return mean - half, mean + half
+
+
 def equal_parts(name: str, count: int, of: str, total: int) -> int:
     """Size of each of `count` equal parts of `total`; a ValueError names both if `count` does not divide `total`."""
     count = checks.whole(name, count, at_least=1)
     if total % count:
         raise ValueError(f"{name} = {count}: give a divisor of {of} = {total}")
     return total // count
-
-
-def label_interval(mean: Variances, std: Variances, noise_std: Any, level: float) -> tuple[Variances, Variances]:
-    """The central interval of a new label, Gaussian with this mean and the variances of function and noise."""
-    half = float(ndtri(0.5 + checks.fraction("level", level) / 2)) * np.sqrt(std**2 + np.square(noise_std))
-    return mean - half, mean + half
 
 
 def _nested(params: dict[str, Any]) -> dict[str, Any]:

@@ -7,12 +7,11 @@ from typing import Any, cast
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin
 from sklearn.exceptions import NotFittedError
 
 from rndlib import checks
 from rndlib.estimators import linearised
-from rndlib.estimators.base import Functions, MeanFunction, PerHead, Prediction, Variances, label_interval
+from rndlib.estimators.base import Functions, MeanFunction, PerHead, Prediction, Regressor
 from rndlib.estimators.rnd import Distillation
 from rndlib.theory import laws, reference
 from rndlib.training.problem import Drawn, Trained
@@ -20,7 +19,7 @@ from rndlib.training.weights import Params, Role, draw, draw_directions
 
 
 @dataclass(eq=False, repr=False)
-class BayesianRND(RegressorMixin, Distillation):
+class BayesianRND(Regressor, Distillation):
     """RND whose errors are draws from the centred NTK-GP posterior (Proposition 4.1, Theorem 4.2).
 
     The target is `g~(x) = J u(x) psi*`, where J is the Jacobian at the predictor's own initial parameters and psi is
@@ -31,14 +30,15 @@ class BayesianRND(RegressorMixin, Distillation):
     ----------
     net, heads, bodies: As in `RND`.
     directions: "shared", one psi for all heads of a body, as in the paper's footnote; or "independent", one psi per
-        head, which costs one Jacobian-vector product per head.
-    noise_std: Standard deviation of the observation noise, >= 0, in the units of y. Training then jitters the targets
-        and pulls the parameters back to their start, so that the error has the covariance of the noisy posterior.
+        head, which costs one Jacobian-vector product per head. None is "shared", and one per head if linearised.
+    noise_std: Standard deviation of the observation noise, >= 0, in the units of y. None is 0 for a network that is
+        given, and chosen by evidence otherwise. Training then jitters the targets and pulls the parameters back to
+        their start, so that the error has the covariance of the noisy posterior.
     linearised: As in `RND`. Each head then has a psi of its own, and errors are exact draws from the posterior of the
         network's own tangent kernel, at any width. The mean estimate of each body is that of its kernel.
     mean: Function that returns the mean estimate (T,) for X (T, in_dim). By default, a network trained on y, with its
         initial function subtracted.
-    seed, backend, solver, dtype: As in `DeepEnsemble`.
+    prior_mean, seed, random_state, backend, solver, dtype, input_scales: As in `DeepEnsemble`.
 
     >>> from rndlib import MLP, BayesianRND, datasets
     >>> data = datasets.toy(seed=0, n_test=5)
@@ -71,7 +71,6 @@ class BayesianRND(RegressorMixin, Distillation):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False  # errors and variances need no labels
-        tags.target_tags.multi_output = True
         return tags
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "BayesianRND":
@@ -154,20 +153,6 @@ class BayesianRND(RegressorMixin, Distillation):
         each = errors[chosen].reshape(n_samples, outputs, *errors.shape[1:])
         own = np.stack([each[:, output, :, output] for output in range(outputs)], axis=2)  # (samples, T, outputs)
         return np.moveaxis(means.mean(axis=0) + own, 0, 2)
-
-    def interval(self, X: ArrayLike, level: float = 0.9) -> tuple[Variances, Variances]:
-        """Lower and upper end of the central interval for a new label at X (T, in_dim), noise included: each (T,).
-
-        level: Probability that a new label falls inside, between 0 and 1.
-
-        >>> from rndlib import BayesianRND, datasets
-        >>> data = datasets.toy(seed=0, n_test=5)
-        >>> low, high = BayesianRND().fit(data.X, data.y).interval(data.X_test)
-        >>> bool((low < high).all())
-        True
-        """
-        mean, std = self.predict(X, return_std=True)
-        return label_interval(mean, std, self._fitted.noise_std_, level)
 
     @property
     def _psi(self) -> str:

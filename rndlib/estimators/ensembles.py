@@ -7,11 +7,9 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin
 
 from rndlib import checks
-from rndlib.cores import blockwise, split
-from rndlib.estimators import exact
+from rndlib.cores import blockwise
 from rndlib.estimators.base import (
     Estimator,
     Functions,
@@ -19,19 +17,18 @@ from rndlib.estimators.base import (
     MeanFunction,
     PerHead,
     Prediction,
-    Variances,
+    Regressor,
     equal_parts,
-    label_interval,
 )
 from rndlib.theory import laws, reference
-from rndlib.training.problem import Drawn, Trained, block_size
+from rndlib.training.problem import Drawn, block_size
 from rndlib.training.weights import Params, Role, draw, draw_directions, draw_offsets
 
 Members = TypeVar("Members", bound="_Ensemble")
 
 
 @dataclass(eq=False, repr=False)
-class _Ensemble(RegressorMixin, Estimator):
+class _Ensemble(Regressor, Estimator):
     members: int = 8
     _: KW_ONLY
     prior_mean: MeanFunction | None = None
@@ -41,11 +38,6 @@ class _Ensemble(RegressorMixin, Estimator):
     def _check(self) -> None:
         super()._check()
         checks.whole("members", self.members, at_least=1)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
     def fit(self: Members, X: ArrayLike, y: ArrayLike) -> Members:
         """Train every member on X (N, in_dim), y (N,).
@@ -70,11 +62,7 @@ class _Ensemble(RegressorMixin, Estimator):
             return np.broadcast_to(labels.T - self._added(drawn, points, "float64"), shape)
 
         if self.net is None:
-            exact.demand(len(points))
-            self._exact = exact.Exact.fit(self.net_, points, labels, self._noise, self._bayesian)
-            blocks = split(self.members, block_size(self.net_, labels.shape[1], len(points)))
-            drawn = [draws(block) for block in blocks]
-            return self._end(Trained(self.members, [(block, []) for block in blocks], exact.REPORT, drawn), points)
+            return self._end(self._train_exactly(labels.shape[1], self.members, points, draws, labels), points)
         trained = self._train(labels.shape[1], self.members, Role.MEMBER, points, draws, targets)
         return self._end(trained, points, labels)
 
@@ -96,12 +84,7 @@ class _Ensemble(RegressorMixin, Estimator):
         """The members' functions after training, at points X in the network's units."""
         if self._exact is None:
             return self._functions(params, X, self._precision) + self._added(drawn, X, self._precision)
-        r = np.swapaxes(self._start_values(drawn, self._exact.X, "float64"), 1, 2)
-        if drawn.offsets is not None:
-            r = r + self._noise * drawn.offsets
-        v = self._exact.solve(np.moveaxis(r, 1, 0).reshape(r.shape[1], -1))
-        away = self._exact.transfer(v, X).reshape(len(r), -1, len(X)) - self._exact.transfer(self._exact.weights, X)
-        return self._start_values(drawn, X, self._precision) - away
+        return self._transported(drawn, X) + self._exact.transfer(self._exact.weights, X)
 
     def initial(self, X: ArrayLike, heads: int = 1) -> Functions:
         """Every member's function before training at X (T, in_dim): (members, T). Needs no `fit`.
@@ -176,20 +159,6 @@ class _Ensemble(RegressorMixin, Estimator):
         mean = functions.mean(axis=0)
         return (mean, np.sqrt(fitted._group_variances(functions, 1)[0])) if return_std else mean
 
-    def interval(self, X: ArrayLike, level: float = 0.9) -> tuple[Variances, Variances]:
-        """Lower and upper end of the central interval for a new label at X (T, in_dim), noise included: each (T,).
-
-        level: Probability that a new label falls inside, between 0 and 1.
-
-        >>> from rndlib import BayesianEnsemble, datasets
-        >>> data = datasets.toy(seed=0, n_test=5)
-        >>> low, high = BayesianEnsemble().fit(data.X, data.y).interval(data.X_test)
-        >>> bool((low < high).all())
-        True
-        """
-        mean, std = self.predict(X, return_std=True)
-        return label_interval(mean, std, self._fitted.noise_std_, level)
-
 
 @dataclass(eq=False, repr=False)
 class DeepEnsemble(_Ensemble):
@@ -200,11 +169,16 @@ class DeepEnsemble(_Ensemble):
 
     Parameters
     ----------
-    net: An `MLP`, or a function that makes one from the number of columns, such as `partial(MLP, width=64)`. None is
-        `MLP` with its defaults (width 512, depth 2, silu). Or a network of your own, an `rndlib.torch.Module` or an
-        `rndlib.jax.Function`; X is then of shape (n_samples, *shape), as the network takes it.
+    net: An `MLP`, or a function that makes one from the number of columns, such as `partial(MLP, width=64)`. Or a
+        network of your own, an `rndlib.torch.Module` or an `rndlib.jax.Function`; X is then of shape (n_samples, ...),
+        as the network takes it. With a network, nothing is scaled. None is automatic: columns and labels are
+        standardised, the evidence of the NTK-GP chooses network, scales and noise, and members are trained exactly, at
+        infinite width, with L2 regularisation towards their initial weights by the noise.
     members: Number of networks, >= 1.
+    prior_mean: Function that returns the prior mean (T,) for X (T, in_dim); None for zero.
     seed: >= 0; the same seed gives the same initial weights on every backend.
+    random_state: In place of `seed`, where scikit-learn sets it: None, a number or a RandomState.
+    input_scales: Of the automatic estimator, one length scale per column of X, in its units; None chooses them.
     backend: "jax", "torch", or "torch:cuda" for PyTorch on a GPU. None is the library of a network of your own, and
         "jax" for an `MLP`.
     solver: `GradientFlow` (the default, to convergence), `GradientDescent`, or `StochasticGradient` for more than a few
@@ -233,8 +207,9 @@ class BayesianEnsemble(_Ensemble):
 
     Parameters
     ----------
-    noise_std: Standard deviation of the observation noise, >= 0, in the units of y.
-    net, members, seed, backend, solver, dtype: As in `DeepEnsemble`.
+    noise_std: Standard deviation of the observation noise, >= 0, in the units of y. None is 0 for a network that is
+        given, and chosen by evidence otherwise.
+    net, members, prior_mean, seed, random_state, backend, solver, dtype, input_scales: As in `DeepEnsemble`.
 
     >>> from rndlib import MLP, BayesianEnsemble, datasets
     >>> data = datasets.toy(seed=0, n_test=5)

@@ -5,6 +5,7 @@ tangent that the heads of a body share. The change delta of the parameters is al
 psi, as the target of Bayesian RND is J psi. One column more per output has the mean: the function 0, trained on y.
 """
 
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -43,14 +44,13 @@ def train(model: Any, X: Float[np.ndarray, "n *shape"], y: Float[np.ndarray, "n 
             for change, psi in zip(delta, drawn.directions, strict=False):
                 for own, of_heads in zip(change, psi, strict=True):
                     own[:, : model.heads] -= of_heads.reshape(len(block), model.heads, *own.shape[2:])
-        # What a prediction does not need would take as much memory again.
         report = Report(flow.time, left, 0.0, 1, True, (f"Each head is solved for exactly, by {by}.",))
+        # What a prediction does not need would take as much memory again.
         return drawn._replace(directions=None, offsets=None), ([(v,), *delta], report)
 
     blocks = split(model.bodies, 1)
     drawn, results = zip(*parallel(one, blocks), strict=True)
-    joined = Trained.joined(model.bodies, blocks, list(results))
-    return Trained(joined.bodies, joined.blocks, joined.report, list(drawn))
+    return replace(Trained.joined(model.bodies, blocks, list(results)), drawn=list(drawn))
 
 
 def errors(model: Any, drawn: Drawn, params: Params, X: Float[np.ndarray, "t *shape"]) -> PerHead:

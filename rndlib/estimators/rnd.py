@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin, clone
 
 from rndlib import checks
-from rndlib.cores import blockwise, split
+from rndlib.cores import blockwise
 from rndlib.estimators import exact, linearised
 from rndlib.estimators.base import Estimator, Functions, GroupVariances, PerHead, Variances, equal_parts
 from rndlib.theory import laws, reference
@@ -111,34 +111,20 @@ class Distillation(Estimator):
     def _end_values(self, X: np.ndarray, drawn: Drawn, params: Params) -> PerHead:
         """The errors of every body after training, at points X in the network's units."""
         if self._exact is not None:
-            return self._start_values(drawn, X, self._precision) - self._transferred(drawn, X)
+            return self._transported(drawn, X)
         if self._linear:
             return linearised.errors(self, drawn, params, X)
         return self._functions(params, X, self._precision) - self._target(drawn, X, self._precision)
 
-    def _transferred(self, drawn: Drawn, X: np.ndarray) -> PerHead:
-        """What exact training takes off the error at the start."""
-        assert self._exact is not None
-        r = np.swapaxes(self._start_values(drawn, self._exact.X, "float64"), 1, 2)
-        if drawn.offsets is not None:
-            r = r + self._noise * drawn.offsets
-        columns = np.moveaxis(r, 1, 0).reshape(r.shape[1], -1)
-        return self._exact.transfer(self._exact.solve(columns), X).reshape(len(r), -1, len(X))
-
     def _fit(self, X: np.ndarray, y: np.ndarray | None) -> Trained:
         """Trained bodies, for labels y (N, outputs) of the mean in automatic and linearised mode."""
-        if self.net is None and not self._bayesian:
-            exact.demand(len(X))
-        if self.net is None and exact.fits(len(X)):
+        draws = partial(self._draw, n_samples=len(X))
+        if self.net is None and (exact.fits(len(X)) or not self._bayesian):
             labels = np.zeros((len(X), 1)) if y is None else y
-            self._exact = exact.Exact.fit(self.net_, X, labels, self._noise, self._bayesian)
-            blocks = split(self.bodies, block_size(self.net_, self.heads, len(X)))
-            drawn = [self._draw(block, len(X)) for block in blocks]
-            return Trained(self.bodies, [(block, []) for block in blocks], exact.REPORT, drawn)
+            return self._train_exactly(self.heads, self.bodies, X, draws, labels)
         if self._linear:
             return linearised.train(self, X, y)
         targets = partial(self._target, X=X, dtype="float64")
-        draws = partial(self._draw, n_samples=len(X))
         return self._train(self.heads, self.bodies, Role.PREDICTOR, X, draws, targets)
 
     def _values(self, X: ArrayLike) -> Functions:
