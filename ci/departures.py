@@ -17,15 +17,15 @@ from typing import Any
 import resumed
 
 from rndlib import output
-from rndlib.practice import measured
-from rndlib.practice.crowds import linearised_heads, movement
-from rndlib.practice.departures import DEPARTURES
-from rndlib.practice.settings import measure
+from rndlib.paper.practice import measured
+from rndlib.paper.practice.crowds import linearised_heads, movement
+from rndlib.paper.practice.departures import DEPARTURES
+from rndlib.paper.practice.settings import measure
 from rndlib.running import provenance
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "results" / "departures.jsonl"
-TABLE = ROOT / "rndlib" / "practice" / measured.TABLE
+TABLE = ROOT / "rndlib" / "paper" / "practice" / measured.TABLE
 SEED = 0
 
 

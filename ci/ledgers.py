@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from rndlib.evidence.ledger import Verdict
+from rndlib.paper.evidence.ledger import Verdict
 from rndlib.running import notebooks
 from rndlib.running.notebooks import Notebook
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rndlib.evidence import ledger
-from rndlib.evidence.ledger import Verdict
+from rndlib.paper.evidence import ledger
+from rndlib.paper.evidence.ledger import Verdict
 
 STORED = Path(__file__).resolve().parent.parent / "notebooks" / "ledger.json"
 ALLOWED = 1 / 20  # of the tolerance

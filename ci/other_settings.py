@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from rndlib import output
-from rndlib.evidence import studies
-from rndlib.evidence.claims import CLAIMS
+from rndlib.paper.evidence import studies
+from rndlib.paper.evidence.claims import CLAIMS
 
 ROOT = Path(__file__).resolve().parent.parent
 VARIED = ("data_seed", "activation", "depth", "sigma_w")

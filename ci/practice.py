@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rndlib import cores, output
-from rndlib.practice import stored
+from rndlib.paper.practice import stored
 from rndlib.running import provenance
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -20,7 +20,7 @@ import ledgers
 import resumed
 
 from rndlib import output
-from rndlib.evidence.claims import NO_CLAIMS
+from rndlib.paper.evidence.claims import NO_CLAIMS
 from rndlib.running import notebooks, provenance, runs
 
 ROOT = Path(__file__).resolve().parent.parent

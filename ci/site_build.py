@@ -17,7 +17,7 @@ import nbformat
 import site_notebooks
 import site_pages
 
-from rndlib.evidence import studies
+from rndlib.paper.evidence import studies
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"

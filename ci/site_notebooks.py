@@ -11,10 +11,10 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
-from rndlib import figures as library
-from rndlib.evidence.claims import CLAIMS, NO_CLAIMS
+from rndlib.paper import figures as library
+from rndlib.paper.evidence.claims import CLAIMS, NO_CLAIMS
 
-_SHOWN = re.compile(r"(\w+)\.png")  # what a saved figure is as text (`rndlib.figures.style.Picture`)
+_SHOWN = re.compile(r"(\w+)\.png")  # what a saved figure is as text (`rndlib.paper.figures.style.Picture`)
 _DRAWS = re.compile(r"\bfigures\.(\w+)\(")
 _HEADING = re.compile(r"^#+ (.+)$", flags=re.MULTILINE)
 _MARKS = re.compile(r"[`$*\\]")
@@ -36,7 +36,7 @@ def page(path: Path, figures: Path) -> tuple[NotebookNode, dict[str, Drawn]]:
 
     Raises
     ------
-    ValueError: a figure has no name or is none of `rndlib.figures`, or the notebook shows no verdict and is not one of
+    ValueError: a figure has no name or is not of `rndlib.paper.figures`, or the notebook shows no verdict and is not in
         `NO_CLAIMS`.
     """
     notebook = nbformat.read(path, as_version=4)
@@ -114,9 +114,10 @@ def shown(drawn: Drawn, up: str = "") -> str:
 def _alt(path: Path, source: str, heading: str) -> str:
     """A figure in words: the summary of the function that draws it, and the heading under which it stands."""
     names = [name for name in _DRAWS.findall(source) if inspect.isfunction(getattr(library, name, None))]
-    names = [name for name in dict.fromkeys(names) if getattr(library, name).__module__ != "rndlib.figures.style"]
+    style = "rndlib.paper.figures.style"
+    names = [name for name in dict.fromkeys(names) if getattr(library, name).__module__ != style]
     if not names:
-        raise ValueError(f"{path.name} shows a figure under {heading!r} that no function of rndlib.figures draws there")
+        raise ValueError(f"{path.name} shows a figure under {heading!r} that none of rndlib.paper.figures draws")
     said = " ".join((inspect.getdoc(getattr(library, names[-1])) or "").split("\n\n")[0].split())
     return f"{said} In notebook {path.stem[:2]}, under: {_MARKS.sub('', heading)}"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import site_notebooks
 
-from rndlib.evidence import ledger, studies
-from rndlib.evidence.claims import CLAIMS, Finding
-from rndlib.evidence.ledger import Ledger, Verdict, rounded
-from rndlib.evidence.tables import aligned
+from rndlib.paper.evidence import ledger, studies
+from rndlib.paper.evidence.claims import CLAIMS, Finding
+from rndlib.paper.evidence.ledger import Ledger, Verdict, rounded
+from rndlib.paper.evidence.tables import aligned
 from rndlib.running import costs, notebooks
 
 NOT_OURS = ("Module", "Exception", "UserWarning", "tuple", "BaseEstimator", "RegressorMixin", "_MetadataRequester")

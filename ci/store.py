@@ -15,8 +15,8 @@ from pathlib import Path
 import nbformat
 
 from rndlib import output
-from rndlib.evidence import ledger
-from rndlib.evidence.claims import NO_CLAIMS
+from rndlib.paper.evidence import ledger
+from rndlib.paper.evidence.claims import NO_CLAIMS
 
 ROOT = Path(__file__).resolve().parent.parent
 LEDGER = ROOT / "notebooks" / "ledger.json"

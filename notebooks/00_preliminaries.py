@@ -100,9 +100,9 @@ from rndlib import (
     laws,
 )
 from rndlib.activations import ACTIVATIONS
-from rndlib.evidence.claims import CLAIMS
-from rndlib.evidence.ledger import Ledger
-from rndlib.evidence.statistics import (
+from rndlib.paper.evidence.claims import CLAIMS
+from rndlib.paper.evidence.ledger import Ledger
+from rndlib.paper.evidence.statistics import (
     excess_kurtosis,
     joint_law,
     over_seeds,
@@ -112,7 +112,7 @@ from rndlib.evidence.statistics import (
     typical,
     whitened,
 )
-from rndlib.evidence.tables import aligned
+from rndlib.paper.evidence.tables import aligned
 from rndlib.theory.dynamics import gain
 from rndlib.theory.expectations import expectations
 
@@ -630,7 +630,7 @@ figures.save(fig_p5_width, "fig_p5_width")
 # library cannot be imported.
 
 # %% tags=["beside"]
-from rndlib.practice.references import neural_tangents
+from rndlib.paper.practice.references import neural_tangents
 from rndlib.running.quiet import quiet
 from rndlib.training.backends.jax.precision import in_float64
 

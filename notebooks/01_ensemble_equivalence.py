@@ -100,11 +100,11 @@ from rndlib import (
     kernels,
     laws,
 )
-from rndlib.evidence.claims import CLAIMS
-from rndlib.evidence.ledger import Ledger
-from rndlib.evidence.partners import Partners, Untrained
-from rndlib.evidence.statistics import joint_law, limit, over_points, over_times, relative_variance
-from rndlib.evidence.tables import aligned
+from rndlib.paper.evidence.claims import CLAIMS
+from rndlib.paper.evidence.ledger import Ledger
+from rndlib.paper.evidence.partners import Partners, Untrained
+from rndlib.paper.evidence.statistics import joint_law, limit, over_points, over_times, relative_variance
+from rndlib.paper.evidence.tables import aligned
 
 warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 
@@ -152,7 +152,7 @@ def jointly(values):
 # known. So each trained network gets a *partner*: the right-hand side of (1) for its own $f_0$, with the kernel
 # $\Theta$. It needs no training. Partners are also made of many networks that are never trained, the heads of a
 # thousand bodies. The moments of the trained networks are then estimated by those of all partners, plus what the
-# trained networks differ by from their own (control variates; `rndlib.evidence.partners`). This is unbiased whether or
+# trained networks differ by from their own (control variates; `paper.evidence.partners`). This is unbiased whether or
 # not (1) is true, and the closer (1) is, the less noise is left. Intervals count trained networks and untrained bodies.
 # Below, each verdict comes with what it would be without partners.
 

@@ -102,11 +102,12 @@ from math import inf
 
 import numpy as np
 
-from rndlib import MLP, RND, DeepEnsemble, DepartureWarning, GradientFlow, datasets, figures, laws
-from rndlib.evidence.claims import CLAIMS
-from rndlib.evidence.ledger import Ledger
-from rndlib.evidence.partners import Untrained
-from rndlib.evidence.statistics import (
+from rndlib import MLP, RND, DeepEnsemble, DepartureWarning, GradientFlow, datasets, laws
+from rndlib.paper import figures
+from rndlib.paper.evidence.claims import CLAIMS
+from rndlib.paper.evidence.ledger import Ledger
+from rndlib.paper.evidence.partners import Untrained
+from rndlib.paper.evidence.statistics import (
     covariance_pairs,
     dependence,
     distance_between,
@@ -116,7 +117,7 @@ from rndlib.evidence.statistics import (
     limit,
     mixed,
 )
-from rndlib.evidence.tables import aligned
+from rndlib.paper.evidence.tables import aligned
 
 warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 
@@ -382,7 +383,7 @@ figures.save(fig_limit, "fig_limit")
 # and a wider body, for other numbers $N$ of training points, and with one more hidden layer.
 
 # %% tags=["beside"]
-from rndlib.evidence.statistics import level, spread
+from rndlib.paper.evidence.statistics import level, spread
 from rndlib.theory.crowding import CROWDING, HeadsWarning
 
 warnings.simplefilter("ignore", HeadsWarning)  # this part is about crowded bodies

@@ -103,12 +103,12 @@ from rndlib import (
     kernels,
     laws,
 )
-from rndlib.evidence.claims import CLAIMS
-from rndlib.evidence.controls import MisbuiltTarget, NoiseWithoutPull
-from rndlib.evidence.ledger import Ledger
-from rndlib.evidence.partners import Untrained
-from rndlib.evidence.statistics import joint_law, level, limit, over_points, relative_variance
-from rndlib.evidence.tables import aligned
+from rndlib.paper.evidence.claims import CLAIMS
+from rndlib.paper.evidence.controls import MisbuiltTarget, NoiseWithoutPull
+from rndlib.paper.evidence.ledger import Ledger
+from rndlib.paper.evidence.partners import Untrained
+from rndlib.paper.evidence.statistics import joint_law, level, limit, over_points, relative_variance
+from rndlib.paper.evidence.tables import aligned
 from rndlib.theory.crowding import TOLERATED, predicted_ratio
 from rndlib.training.weights import Role
 
@@ -242,7 +242,7 @@ print(aligned(["target", "its law", "the pair", "the error"], [[k, *faults(m)] f
 # Trained networks are few, and a covariance from few networks is noisy. So each one gets a *partner*, as in notebook
 # 01: the right-hand side of (1) for its own $\epsilon_0$, which needs no training. Partners are also made of the heads
 # of many bodies that are never trained. The moments are those of all partners, plus what the trained networks
-# differ by from their own (control variates; `rndlib.evidence.partners`). This is unbiased whether or not (1) is true,
+# differ by from their own (control variates; `paper.evidence.partners`). This is unbiased whether or not (1) is true,
 # and the closer (1) is, the less noise is left. Intervals count trained networks and untrained bodies.
 
 # %%

@@ -100,10 +100,10 @@ from rndlib import (
     figures,
     laws,
 )
-from rndlib.evidence.claims import CLAIMS
-from rndlib.evidence.ledger import Ledger
-from rndlib.evidence.partners import Partners, Untrained
-from rndlib.evidence.statistics import (
+from rndlib.paper.evidence.claims import CLAIMS
+from rndlib.paper.evidence.ledger import Ledger
+from rndlib.paper.evidence.partners import Partners, Untrained
+from rndlib.paper.evidence.statistics import (
     dependence_of_samples,
     energy,
     energy_test,
@@ -116,7 +116,7 @@ from rndlib.evidence.statistics import (
     whitened,
     with_replacement,
 )
-from rndlib.evidence.tables import aligned
+from rndlib.paper.evidence.tables import aligned
 
 warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 

@@ -88,9 +88,9 @@ from rndlib import (
     laws,
 )
 from rndlib.cores import parallel
-from rndlib.evidence import statistics
-from rndlib.evidence.ledger import Ledger
-from rndlib.evidence.partners import Untrained
+from rndlib.paper.evidence import statistics
+from rndlib.paper.evidence.ledger import Ledger
+from rndlib.paper.evidence.partners import Untrained
 
 warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 

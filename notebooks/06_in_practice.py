@@ -33,9 +33,10 @@ seed: int = 0  # seed of the live split and fit
 # %%
 import numpy as np
 
-from rndlib import BayesianRND, figures
-from rndlib.evidence.ledger import Ledger
-from rndlib.practice import data, stored
+from rndlib import BayesianRND
+from rndlib.paper import figures
+from rndlib.paper.evidence.ledger import Ledger
+from rndlib.paper.practice import data, stored
 
 patients = data.split("diabetes", seed)
 model = BayesianRND(heads=heads, seed=seed).fit(patients.X, patients.y)

@@ -75,11 +75,12 @@ from math import inf
 import numpy as np
 import torch
 
-from rndlib import RND, BayesianRND, DeepEnsemble, DepartureWarning, GradientFlow, figures, initial, kernels, laws
-from rndlib.evidence.claims import CLAIMS
-from rndlib.evidence.ledger import Ledger
-from rndlib.evidence.partners import Partners, Untrained
-from rndlib.evidence.statistics import (
+from rndlib import RND, BayesianRND, DeepEnsemble, DepartureWarning, GradientFlow, initial, kernels, laws
+from rndlib.paper import figures
+from rndlib.paper.evidence.claims import CLAIMS
+from rndlib.paper.evidence.ledger import Ledger
+from rndlib.paper.evidence.partners import Partners, Untrained
+from rndlib.paper.evidence.statistics import (
     joint_law,
     over_points,
     over_seeds,
@@ -89,7 +90,7 @@ from rndlib.evidence.statistics import (
     typical,
     whitened,
 )
-from rndlib.practice import convolutions, data
+from rndlib.paper.practice import convolutions, data
 from rndlib.theory.dynamics import gain
 
 warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
@@ -208,7 +209,7 @@ ledger
 # infinite kernels in it.
 #
 # As there, each trained network has a partner: the kernel regression from its own start, which costs no training. Those
-# of many more networks, which are not trained, take most of the sampling error away (`rndlib.evidence.partners`).
+# of many more networks, which are not trained, take most of the sampling error away (`rndlib.paper.evidence.partners`).
 
 
 # %%

@@ -82,12 +82,12 @@ from rndlib import (
     figures,
     laws,
 )
-from rndlib.evidence.ledger import Ledger
-from rndlib.evidence.statistics import over_times, to_law
-from rndlib.evidence.tables import aligned
-from rndlib.practice import measured, settings
-from rndlib.practice.loops import Loop, Paper
-from rndlib.practice.regressions import own_regressions
+from rndlib.paper.evidence.ledger import Ledger
+from rndlib.paper.evidence.statistics import over_times, to_law
+from rndlib.paper.evidence.tables import aligned
+from rndlib.paper.practice import measured, settings
+from rndlib.paper.practice.loops import Loop, Paper
+from rndlib.paper.practice.regressions import own_regressions
 
 warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 

@@ -34,14 +34,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rndlib import datasets as datasets
-    from rndlib import figures as figures
     from rndlib.estimators import RND as RND
     from rndlib.estimators import BayesianEnsemble as BayesianEnsemble
     from rndlib.estimators import BayesianRND as BayesianRND
     from rndlib.estimators import DeepEnsemble as DeepEnsemble
     from rndlib.estimators.departure import DepartureWarning as DepartureWarning
     from rndlib.network import MLP as MLP
-    from rndlib.practice.advice import explain_setting as explain_setting
+    from rndlib.paper.practice.advice import explain_setting as explain_setting
     from rndlib.theory import kernels as kernels
     from rndlib.theory import laws as laws
     from rndlib.theory import mismatch as mismatch
@@ -66,7 +65,7 @@ _CLASSES = {
     "DepartureWarning": "estimators.departure",
     "DivergenceError": "training.report",
     "HeadsWarning": "theory.crowding",
-    "explain_setting": "practice.advice",
+    "explain_setting": "paper.practice.advice",
 }
 _MODULES = {
     "kernels": "theory.kernels",
@@ -74,7 +73,6 @@ _MODULES = {
     "mismatch": "theory.mismatch",
     "initial": "training.initial",
     "datasets": "datasets",
-    "figures": "figures",
 }
 __all__ = ["RND", "BayesianEnsemble", "BayesianRND", "DeepEnsemble", "GradientDescent", "GradientFlow", "MLP"]
 __all__ += [

@@ -3,9 +3,10 @@
 import numpy as np
 from scipy import stats
 
-from rndlib import datasets, figures, laws
-from rndlib.evidence import statistics
-from rndlib.evidence.estimate import Estimate
+from rndlib import datasets, laws
+from rndlib.paper import figures
+from rndlib.paper.evidence import statistics
+from rndlib.paper.evidence.estimate import Estimate
 from rndlib.theory.laws import Gaussian
 
 WIDTHS = [64, 256, 1024]

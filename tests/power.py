@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-from rndlib.evidence.claims import CLAIMS
+from rndlib.paper.evidence.claims import CLAIMS
 
 RUNS = 100
 """Enough to see a check that is wrong in a fifth of the runs, as `test_a_check_that_is_often_wrong_is_seen` shows."""

@@ -20,8 +20,8 @@ import psutil
 import pytest
 import without_kernels
 
-from rndlib.evidence import ledger
-from rndlib.evidence.claims import Claim
+from rndlib.paper.evidence import ledger
+from rndlib.paper.evidence.claims import Claim
 from rndlib.running import checksums, provenance, runs
 from rndlib.running.batch import grid
 from rndlib.running.batch.cell import Cell

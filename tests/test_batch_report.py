@@ -11,7 +11,7 @@ import small
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
-from rndlib.figures.grids import Shares, verdicts_over
+from rndlib.paper.figures.grids import Shares, verdicts_over
 from rndlib.running.batch import batch, grid, heatmaps, report
 from rndlib.running.batch.cell import Outcome, outcome
 

@@ -14,7 +14,7 @@ from benchmarks import timing
 from benchmarks.section import Asked, Section
 
 from rndlib import MLP, DeepEnsemble, GradientDescent, GradientFlow, datasets
-from rndlib.evidence.estimate import Estimate
+from rndlib.paper.evidence.estimate import Estimate
 from rndlib.running import costs, runs
 from rndlib.training import backends
 from rndlib.training.weights import Role, draw

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from rndlib import laws, output
-from rndlib.evidence.claims import CLAIMS, NO_CLAIMS, TABLE, Claim, Finding, declared
-from rndlib.evidence.ledger import FILE, Ledger, Verdict, holds, read, table
+from rndlib.paper.evidence.claims import CLAIMS, NO_CLAIMS, TABLE, Claim, Finding, declared
+from rndlib.paper.evidence.ledger import FILE, Ledger, Verdict, holds, read, table
 
 BELOW, ABOVE = Finding(0.1, (0.04, 0.1)), Finding(0.9)
 
@@ -227,7 +227,8 @@ def test_the_table_lines_up_and_is_rounded():
 def test_the_ledger_is_light():
     """The command line reads ledgers, and should not wait for SciPy to do so."""
     code = (
-        "import sys, rndlib.evidence.ledger; sys.exit(bool({'scipy', 'jax', 'torch', 'matplotlib'} & set(sys.modules)))"
+        "import sys, rndlib.paper.evidence.ledger\n"
+        "sys.exit(bool({'scipy', 'jax', 'torch', 'matplotlib'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
@@ -246,7 +247,7 @@ def test_the_readme_shows_the_claims_as_declared():
 
 
 def test_a_claim_names_the_function_that_checks_it():
-    from rndlib.evidence import statistics
+    from rndlib.paper.evidence import statistics
 
     for claim in CLAIMS.values():
         assert callable(getattr(statistics, claim.check)), claim.id
@@ -263,7 +264,7 @@ def test_a_number_of_another_check_is_refused(which):
 
 def test_statistics_say_who_they_are():
     """Of simple samples, every check that a claim names stamps its own name on what it finds."""
-    from rndlib.evidence import statistics as s
+    from rndlib.paper.evidence import statistics as s
 
     draws = np.random.default_rng(0)
     x, eye, widths = draws.standard_normal((40, 2)), np.eye(2), [16, 64, 256]

@@ -11,7 +11,7 @@ import pytest
 import small
 
 import rndlib.running
-from rndlib.evidence.claims import CLAIMS, NO_CLAIMS
+from rndlib.paper.evidence.claims import CLAIMS, NO_CLAIMS
 from rndlib.running import checksums, provenance, runs
 
 pytestmark = pytest.mark.tools

@@ -7,7 +7,7 @@ import pytest
 from networks import body, jacobian, relative, runge_kutta, values
 
 from rndlib import MLP, BayesianRND, GradientFlow
-from rndlib.evidence.controls import MisbuiltTarget, NoiseWithoutPull
+from rndlib.paper.evidence.controls import MisbuiltTarget, NoiseWithoutPull
 from rndlib.training.backends.jax.precision import in_float64
 from rndlib.training.weights import Role, draw, draw_offsets
 

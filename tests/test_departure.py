@@ -24,8 +24,8 @@ from rndlib import (
     laws,
 )
 from rndlib.estimators.departure import Departure, DepartureWarning, measure, probes
-from rndlib.practice import measured
-from rndlib.practice.departures import DEPARTURES
+from rndlib.paper.practice import measured
+from rndlib.paper.practice.departures import DEPARTURES
 from rndlib.theory.kernels import Kernel
 from rndlib.training.weights import draw_offsets
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from rndlib import RND, explain_setting, laws
-from rndlib.evidence.estimate import Estimate
-from rndlib.evidence.statistics import to_law
-from rndlib.practice import advice, crowds, measured
-from rndlib.practice.departures import DEPARTURES, verdict
-from rndlib.practice.settings import DATA, PAPER, Setting, measure
+from rndlib.paper.evidence.estimate import Estimate
+from rndlib.paper.evidence.statistics import to_law
+from rndlib.paper.practice import advice, crowds, measured
+from rndlib.paper.practice.departures import DEPARTURES, verdict
+from rndlib.paper.practice.settings import DATA, PAPER, Setting, measure
 
 
 def test_the_table_has_every_setting_once():

@@ -22,7 +22,7 @@ MODULES = [
     "theory.laws",
     "theory.mismatch",
     "network",
-    "practice.advice",
+    "paper.practice.advice",
     "training.report",
     "training.solvers",
 ]

@@ -7,8 +7,9 @@ import drawings
 import matplotlib as mpl
 import pytest
 
-from rndlib import figures, output
-from rndlib.figures.style import GREY, LOOKS, looks
+from rndlib import output
+from rndlib.paper import figures
+from rndlib.paper.figures.style import GREY, LOOKS, looks
 
 
 @pytest.mark.parametrize("draw", drawings.DRAWN)
@@ -70,7 +71,7 @@ def test_no_setting_of_a_matplotlibrc_changes_a_figure(name, monkeypatch, tmp_pa
 
 
 def test_pyplot_is_not_touched():
-    code = "import sys, rndlib.figures; sys.exit('matplotlib.pyplot' in sys.modules)"
+    code = "import sys, rndlib.paper.figures; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

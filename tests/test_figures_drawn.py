@@ -8,9 +8,10 @@ import pytest
 from matplotlib.patches import StepPatch
 from scipy import stats
 
-from rndlib import datasets, figures
-from rndlib.evidence.statistics import calibration
-from rndlib.figures.style import BLACK, GREY, LOOKS
+from rndlib import datasets
+from rndlib.paper import figures
+from rndlib.paper.evidence.statistics import calibration
+from rndlib.paper.figures.style import BLACK, GREY, LOOKS
 
 
 def bars(container: Any) -> np.ndarray:

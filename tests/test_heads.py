@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rndlib import MLP, RND, BayesianRND, DepartureWarning, GradientFlow, datasets, laws
-from rndlib.evidence.statistics import level, spread
+from rndlib.paper.evidence.statistics import level, spread
 from rndlib.theory.crowding import CROWDING, HeadsWarning, predicted_ratio, warn_if_narrow
 
 

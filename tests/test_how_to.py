@@ -11,7 +11,7 @@ import pytest
 import torch
 from matplotlib import image
 
-from rndlib.evidence import claims, ledger, statistics
+from rndlib.paper.evidence import claims, ledger, statistics
 from rndlib.running import arguments, cli, notebooks
 
 # The pages have examples of the size of an example: more heads than such widths should carry.

@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 from torch import nn, optim  # noqa: E402
 
 from rndlib import MLP, DivergenceError, datasets  # noqa: E402
-from rndlib.practice import loops  # noqa: E402
-from rndlib.practice.loops import Loop, Paper  # noqa: E402
+from rndlib.paper.practice import loops  # noqa: E402
+from rndlib.paper.practice.loops import Loop, Paper  # noqa: E402
 
 pytestmark = pytest.mark.torch
 DATA = datasets.toy(0, n_train=6, n_test=4)

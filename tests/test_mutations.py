@@ -17,8 +17,8 @@ from scipy import stats
 
 from rndlib.any_network import AnyNetwork
 from rndlib.estimators import RND, BayesianEnsemble, BayesianRND, DeepEnsemble, bayesian_rnd
-from rndlib.evidence import studies
-from rndlib.evidence.claims import CLAIMS
+from rndlib.paper.evidence import studies
+from rndlib.paper.evidence.claims import CLAIMS
 from rndlib.running import notebooks
 from rndlib.theory import kernels, laws, reference
 from rndlib.training import weights

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rndlib import MLP, kernels
-from rndlib.practice.references import neural_tangents
+from rndlib.paper.practice.references import neural_tangents
 from rndlib.training.backends.jax.precision import in_float64
 
 pytestmark = pytest.mark.neural_tangents
@@ -22,7 +22,7 @@ def stax():
 def test_it_is_imported_without_tensorflow():
     code = """
 import sys
-from rndlib.practice.references import EXPERIMENTAL, neural_tangents
+from rndlib.paper.practice.references import EXPERIMENTAL, neural_tangents
 assert neural_tangents().stax.Gelu and neural_tangents().predict
 assert "tensorflow" not in sys.modules
 assert EXPERIMENTAL not in sys.modules and not hasattr(neural_tangents(), "experimental")

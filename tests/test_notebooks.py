@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rndlib.evidence.ledger import rounded
+from rndlib.paper.evidence.ledger import rounded
 from rndlib.running import notebooks
 
 pytestmark = pytest.mark.tools

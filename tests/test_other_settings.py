@@ -4,8 +4,8 @@ import other_settings
 import pytest
 import yaml
 
-from rndlib.evidence import studies
-from rndlib.evidence.claims import CLAIMS
+from rndlib.paper.evidence import studies
+from rndlib.paper.evidence.claims import CLAIMS
 from rndlib.running import notebooks
 
 pytestmark = pytest.mark.tools

@@ -23,10 +23,10 @@ from rndlib import (
     kernels,
     laws,
 )
-from rndlib.evidence import statistics
-from rndlib.evidence.partners import Partners, Untrained
-from rndlib.evidence.statistics.intervals import grouped
 from rndlib.jax import Function
+from rndlib.paper.evidence import statistics
+from rndlib.paper.evidence.partners import Partners, Untrained
+from rndlib.paper.evidence.statistics.intervals import grouped
 
 LINEAR = MLP(3, depth=1, sigma_b=0.5)
 X = np.random.default_rng(0).normal(size=(3, 3))

@@ -7,7 +7,7 @@ jax = pytest.importorskip("jax")
 pytest.importorskip("neural_tangents")
 
 from rndlib import kernels  # noqa: E402
-from rndlib.practice import convolutions  # noqa: E402
+from rndlib.paper.practice import convolutions  # noqa: E402
 
 pytestmark = pytest.mark.neural_tangents
 IMAGES = np.random.default_rng(0).standard_normal((3, 8, 8, 1))

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from rndlib.practice import data, detectors, regressors, scores, stored
+from rndlib.paper.practice import data, detectors, regressors, scores, stored
 
 METHODS = [
     pytest.param(

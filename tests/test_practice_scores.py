@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from rndlib.practice import scores
+from rndlib.paper.practice import scores
 
 RNG = np.random.default_rng(0)
 Y, MEAN, STD = RNG.standard_normal(7), RNG.standard_normal(7), RNG.uniform(0.1, 3, 7)

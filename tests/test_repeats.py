@@ -7,9 +7,9 @@ import moved
 import pytest
 import repeats
 
-from rndlib.evidence import ledger, studies
-from rndlib.evidence.claims import CLAIMS, NO_CLAIMS, Finding
-from rndlib.evidence.ledger import Ledger
+from rndlib.paper.evidence import ledger, studies
+from rndlib.paper.evidence.claims import CLAIMS, NO_CLAIMS, Finding
+from rndlib.paper.evidence.ledger import Ledger
 from rndlib.running import notebooks, runs
 
 pytestmark = pytest.mark.tools

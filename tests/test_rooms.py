@@ -36,7 +36,7 @@ def test_arrows_run_one_way_and_in_no_circle():
     [
         ("theory/laws.py", "from rndlib.training import solvers", "rooms BROKEN"),
         ("training/problem.py", "from rndlib.estimators import RND", "rooms BROKEN"),
-        ("estimators/base.py", "from rndlib.evidence import ledger", "rooms BROKEN"),
+        ("estimators/base.py", "from rndlib.paper.evidence import ledger", "rooms BROKEN"),
         ("theory/dynamics.py", "from rndlib.theory import laws", "no circles BROKEN"),
     ],
 )

@@ -10,7 +10,7 @@ from sklearn.datasets import load_diabetes, load_digits
 
 from rndlib import MLP, checks, datasets, kernels
 from rndlib.checks import FAR, LITTLE, ScaleWarning
-from rndlib.practice import data
+from rndlib.paper.practice import data
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 3))

@@ -11,7 +11,7 @@ import site_docstrings
 import site_notebooks
 import site_pages
 
-from rndlib.evidence.claims import CLAIMS, NO_CLAIMS
+from rndlib.paper.evidence.claims import CLAIMS, NO_CLAIMS
 from rndlib.running import costs, notebooks
 
 pytestmark = [pytest.mark.tools, pytest.mark.torch]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from power import RUNS, judge, most, same_law
 from scipy import stats
 
-from rndlib.evidence import statistics
-from rndlib.evidence.partners import Partners
+from rndlib.paper.evidence import statistics
+from rndlib.paper.evidence.partners import Partners
 
 
 def _features(points: int, rank: int = 12, seed: int = 0) -> np.ndarray:

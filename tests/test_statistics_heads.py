@@ -12,7 +12,7 @@ from power import judge, most
 from scipy import stats
 
 from rndlib import laws
-from rndlib.evidence import statistics
+from rndlib.paper.evidence import statistics
 
 HEADS, POINTS, BODIES = 2, 32, 960
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from power import RUNS, judge, most
 
-from rndlib.evidence import statistics
+from rndlib.paper.evidence import statistics
 
 POINTS = 16
 RNG = np.random.default_rng(0)

@@ -11,10 +11,10 @@ import pytest
 from power import RUNS, judge, most
 from scipy import stats
 
-from rndlib.evidence import statistics
-from rndlib.evidence.claims import CLAIMS
-from rndlib.evidence.partners import Partners
-from rndlib.evidence.statistics import intervals
+from rndlib.paper.evidence import statistics
+from rndlib.paper.evidence.claims import CLAIMS
+from rndlib.paper.evidence.partners import Partners
+from rndlib.paper.evidence.statistics import intervals
 from rndlib.theory.laws import Gaussian
 
 # Standard RND errors have a third to a half of the posterior's variance in most directions of the toy problem.

@@ -5,8 +5,8 @@ import moved
 import pytest
 import repeats
 
-from rndlib.evidence import studies
-from rndlib.evidence.claims import CLAIMS, NO_CLAIMS
+from rndlib.paper.evidence import studies
+from rndlib.paper.evidence.claims import CLAIMS, NO_CLAIMS
 
 pytestmark = pytest.mark.tools
 

@@ -29,7 +29,7 @@ from rndlib import (
     kernels,
     laws,
 )
-from rndlib.evidence.estimate import Estimate
+from rndlib.paper.evidence.estimate import Estimate
 from rndlib.running.costs import Row
 
 QUICK = ("width", "evaluate", "kernel", "law-n")

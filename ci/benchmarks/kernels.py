@@ -13,7 +13,7 @@ from benchmarks.section import Asked, Case, Section
 from benchmarks.timing import ratio, side_by_side
 from rndlib import MLP
 from rndlib import kernels as ours
-from rndlib.practice.references import neural_tangents
+from rndlib.paper.practice.references import neural_tangents
 from rndlib.running.costs import Row
 from rndlib.running.quiet import quiet
 from rndlib.training.backends.jax.precision import in_float64

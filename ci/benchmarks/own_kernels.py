@@ -14,7 +14,7 @@ from benchmarks.growth import alone
 from benchmarks.timing import ratio, side_by_side
 from rndlib import kernels
 from rndlib.any_network import spawned
-from rndlib.practice.references import neural_tangents
+from rndlib.paper.practice.references import neural_tangents
 from rndlib.running.costs import Row
 from rndlib.training.backends.jax.precision import in_float64
 

@@ -13,7 +13,7 @@ from jax import lax
 from benchmarks.timing import Timing, side_by_side
 from rndlib import cores
 from rndlib.cores import parallel
-from rndlib.evidence.estimate import Estimate
+from rndlib.paper.evidence.estimate import Estimate
 from rndlib.running.costs import Row
 from rndlib.training.backends.jax.activations import value_and_slope
 from rndlib.training.backends.jax.precision import in_float64

@@ -13,7 +13,7 @@ from benchmarks import rates
 from benchmarks.timing import side_by_side
 from rndlib import MLP, cores, datasets, kernels
 from rndlib.cores import parallel
-from rndlib.evidence.estimate import Estimate
+from rndlib.paper.evidence.estimate import Estimate
 from rndlib.running.costs import Row
 from rndlib.training.backends import load
 from rndlib.training.backends.jax import (

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from rndlib.evidence.estimate import Estimate
+from rndlib.paper.evidence.estimate import Estimate
 
 Name = TypeVar("Name", bound=Hashable)
 

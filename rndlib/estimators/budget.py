@@ -1,7 +1,7 @@
 """The distance between an estimated variance and that of the theorems, as a sum of parts with a cause each.
 
 Beside its trained networks, an estimator has their partners: what training would make of the same initial functions if
-networks were linear in their parameters, with the kernels of infinite width (`rndlib.evidence.partners`). With V for
+networks were linear in their parameters, with the kernels of infinite width (`paper.evidence.partners`). With V for
 the variance that the trained networks give, P for that of the partners, and L for that of the law,
 
     V - L = (V - P)            width: networks are not linear, and their kernels are not the infinite ones

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from rndlib import cores
-from rndlib.evidence import ledger
+from rndlib.paper.evidence import ledger
 from rndlib.running import arguments, notebooks, reports, runs
 from rndlib.running.notebooks import NotebookFailed
 from rndlib.running.parameters import UsageError

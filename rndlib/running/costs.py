@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rndlib.evidence.tables import aligned
+from rndlib.paper.evidence.tables import aligned
 from rndlib.running import provenance
 
 FILE = "bench.json"

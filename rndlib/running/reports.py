@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from rndlib.evidence import ledger, studies
-from rndlib.evidence.claims import CLAIMS, NO_CLAIMS
-from rndlib.evidence.tables import aligned
+from rndlib.paper.evidence import ledger, studies
+from rndlib.paper.evidence.claims import CLAIMS, NO_CLAIMS
+from rndlib.paper.evidence.tables import aligned
 from rndlib.running import costs, provenance
 from rndlib.running.runs import Result
 

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from rndlib import output
-from rndlib.evidence import ledger
+from rndlib.paper.evidence import ledger
 from rndlib.running import checksums, locks, notebooks, provenance
 from rndlib.running.notebooks import Notebook, NotebookFailed
 from rndlib.running.parameters import UsageError, Value

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from rndlib.evidence import ledger
-from rndlib.figures.grids import Shares, verdicts_over
-from rndlib.figures.style import Figure
+from rndlib.paper.evidence import ledger
+from rndlib.paper.figures.grids import Shares, verdicts_over
+from rndlib.paper.figures.style import Figure
 from rndlib.running.batch.cell import Outcome
 
 SEEDS = {"seed", "seeds"}

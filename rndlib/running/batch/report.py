@@ -13,8 +13,8 @@ from typing import Any
 import jinja2
 
 from rndlib import output
-from rndlib.evidence import ledger
-from rndlib.evidence.tables import aligned
+from rndlib.paper.evidence import ledger
+from rndlib.paper.evidence.tables import aligned
 from rndlib.running import provenance
 from rndlib.running.batch.cell import Outcome
 

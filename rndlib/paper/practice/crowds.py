@@ -1,0 +1,48 @@
+"""Many heads on one body of the paper's network: the law of linearised training, and how far training leaves it."""
+
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from rndlib.estimators import RND, BayesianRND
+from rndlib.paper.practice.settings import DATA, PAPER
+from rndlib.theory import laws
+from rndlib.training.solvers import GradientFlow
+
+HEADS = 1, 4, 16, 64, 256
+"""Heads per body in the departure "heads"."""
+
+
+def linearised_heads() -> dict[str, list[float]]:
+    """What the law of many heads, for linearised training, predicts for the departure "heads"."""
+    per_unit = [heads / PAPER.width for heads in HEADS]
+    return {
+        f"linearised {name}": [
+            float(np.mean(law(PAPER, DATA.X, DATA.X_test, heads_per_width=c).var / law(PAPER, DATA.X, DATA.X_test).var))
+            for c in per_unit
+        ]
+        for name, law in {"RND": laws.rnd_error, "Bayesian RND": laws.bayesian_rnd_error}.items()
+    }
+
+
+def movement() -> dict[str, list[float]]:
+    """How far training moves the tangent kernel of all heads at X, relative to itself, in the departure "heads".
+
+    By kind of model.
+    """
+    return {
+        name: [moved(model, heads) for heads in HEADS]
+        for name, model in {"RND": RND, "Bayesian RND": BayesianRND}.items()
+    }
+
+
+def moved(model: Any, heads: int) -> float:
+    """The same for one model and number of heads: a Frobenius norm over pairs of heads and points, mean over bodies."""
+    bodies = max(4, 64 // heads)
+    start, end = (
+        model(PAPER, heads, bodies, solver=GradientFlow(time, rtol=0.05)).fit(DATA.X).tangent_kernels(DATA.X)
+        for time in (1e-9, inf)
+    )
+    norms = (np.linalg.norm(of.reshape(len(of), -1), axis=1) for of in (end - start, start))
+    return float(np.mean(np.divide(*norms)))
