@@ -18,6 +18,7 @@ import site_notebooks
 import site_pages
 
 from rndlib.paper.evidence import studies
+from rndlib.paper.evidence.claims import CLAIMS
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
@@ -27,32 +28,32 @@ def stage(source: Path) -> None:
     """Put all that Sphinx reads into `source`."""
     shutil.copytree(ROOT / "docs", source)
     shutil.copy(ROOT / "README.md", source)
-    for folder in ("notebooks", "downloads", "_generated"):
+    for folder in ("notebooks", "downloads", "_generated", "claims"):
         (source / folder).mkdir()
-    figures: dict[str, dict[str, site_notebooks.Drawn]] = {}
+    titles = {}
     for path in sorted(NOTEBOOKS.glob("*.ipynb")):
-        page, figures[path.stem] = site_notebooks.page(path, source / "figures")
+        page = site_notebooks.page(path, [claim.id for claim in CLAIMS.values() if claim.notebook == path.stem])
+        titles[path.stem] = page.cells[0].source.split("\n")[0].removeprefix("# ").split(":")[0]
         nbformat.write(page, source / "notebooks" / path.name)
         for file in (path, path.with_suffix(".py")):
             shutil.copy(file, source / "downloads")
     verdicts = site_pages.stored(NOTEBOOKS)
-    generated = {
-        "claims": f"{site_pages.summary(verdicts)}\n\n{site_pages.claims(verdicts)}\n",
-        "notebooks": site_pages.contents(list(figures)),
-        "settings": studies.other_settings(studies.read(NOTEBOOKS, studies.OTHER_SETTINGS)),
+    families = site_pages.families(verdicts)
+    pages = {
+        "_generated/claims": site_pages.overview(verdicts, titles),
+        "_generated/notebooks": site_pages.toctree(
+            "Notebooks", {f"notebooks/{name}": f"{name[:2]} {title}" for name, title in titles.items()}
+        ),
+        "_generated/settings": studies.other_settings(studies.read(NOTEBOOKS, studies.OTHER_SETTINGS)),
+        "report": site_pages.report(NOTEBOOKS),
     }
-    for name, text in generated.items():
-        (source / "_generated" / f"{name}.md").write_text(text, encoding="utf-8")
-    (source / "report.md").write_text(site_pages.report(verdicts, figures, NOTEBOOKS), encoding="utf-8")
-    for name, text in site_pages.reference().items():
-        (source / "reference" / f"{name}.md").write_text(text, encoding="utf-8")
-    shutil.copy(mathjax(), source / "_static" / "mathjax.js")
-
-
-def mathjax() -> Path:
-    """MathJax in one file, drawing SVG: it needs no fonts, which browsers may refuse to a page from a folder."""
-    (found,) = (f for f in files("sphinx-mathjax-offline") or () if f.name == "tex-svg-full.js")
-    return Path(str(found.locate()))
+    pages |= {f"claims/{name}": site_pages.claims(name, family, titles[name]) for name, family in families.items()}
+    pages |= {f"reference/{name}": site_pages.reference(name, of) for name, of in site_pages.names().items()}
+    for name, text in pages.items():
+        (source / f"{name}.md").write_text(text, encoding="utf-8")
+    # MathJax in one file, drawing SVG: it needs no fonts, which browsers may refuse to a page from a folder.
+    (mathjax,) = (f for f in files("sphinx-mathjax-offline") or () if f.name == "tex-svg-full.js")
+    shutil.copy(Path(str(mathjax.locate())), source / "_static" / "mathjax.js")
 
 
 def build(site: Path) -> int:
@@ -67,8 +68,8 @@ def build(site: Path) -> int:
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "site"
-    status = build(target.resolve())
+    target = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "site").resolve()
+    status = build(target)
     if status == 0:
         print(f"site: open {target / 'index.html'}")
     sys.exit(status)

@@ -1,26 +1,42 @@
-"""Pages made of data: the claims with their stored verdicts, the list of notebooks, the report, the reference."""
+"""Pages made of data: the claims by notebook with their stored verdicts, the report, and the reference."""
 
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import bench
 import site_notebooks
 
-from rndlib.paper.evidence import ledger, studies
-from rndlib.paper.evidence.claims import CLAIMS, Finding
-from rndlib.paper.evidence.ledger import Ledger, Verdict, rounded
-from rndlib.paper.evidence.tables import aligned
-from rndlib.running import costs, notebooks
-
-NOT_OURS = ("Module", "Exception", "UserWarning", "tuple", "BaseEstimator", "RegressorMixin", "_MetadataRequester")
-"""Base classes of other packages, whose members their own documentation describes."""
-REQUESTS = ("set_fit_request", "set_predict_request", "set_score_request")
-"""Methods that scikit-learn adds to every estimator."""
+from rndlib.paper.evidence import studies
+from rndlib.paper.evidence.claims import CLAIMS, Claim
+from rndlib.paper.evidence.ledger import rounded
 
 MODULES = ("theory.kernels", "theory.laws", "datasets", "training.initial", "theory.crowding", "theory.mismatch", "jax")
 """The modules whose public functions and classes are documented, beside `rndlib` and `rndlib.torch` themselves."""
+
+NOT_OURS = ("Module", "Exception", "UserWarning", "tuple", "BaseEstimator", "RegressorMixin", "_MetadataRequester")
+"""Base classes of other packages, whose members their own documentation describes."""
+
+SEAM = ("train", "run", "rates", "weights", "set_fit_request", "set_predict_request", "set_score_request")
+"""Methods that are for other parts of the library, or of scikit-learn's making."""
+
+
+class Verdict(NamedTuple):
+    """A claim and what the stored run measured: its value, interval, and the values of both wrong variants."""
+
+    claim: Claim
+    value: float
+    interval: list[float] | None
+    control: float
+    near: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the value is at most the tolerance, and those of the wrong variants are above it."""
+        return self.value <= self.claim.tolerance < min(self.control, self.near)
 
 
 def stored(place: Path) -> list[Verdict]:
@@ -30,81 +46,68 @@ def stored(place: Path) -> list[Verdict]:
     ------
     ValueError: a declared claim is not in it, or it has one that is not declared.
     """
-    found = json.loads((place / "ledger.json").read_text(encoding="utf-8"))
-    rows = {claim: row for part in found.values() for claim, row in part.items()}
-    if set(rows) != set(CLAIMS):
-        wrong = ", ".join(sorted(set(rows) ^ set(CLAIMS)))
-        raise ValueError(
-            f"{place / 'ledger.json'} and the declared claims differ in {wrong}: make reproduce, make store"
-        )
-    verdicts = Ledger()
-    for claim in CLAIMS:
-        row = rows[claim]
-        interval = None if row["interval"] is None else (row["interval"][0], row["interval"][1])
-        verdicts.record(claim, Finding(row["value"], interval), Finding(row["control"]), Finding(row["near"]))
-    return verdicts.verdicts
+    content = json.loads((place / "ledger.json").read_text(encoding="utf-8"))
+    rows = {claim: row for part in content.values() for claim, row in part.items()}
+    if wrong := set(rows) ^ set(CLAIMS):
+        raise ValueError(f"{place / 'ledger.json'} and the declared claims differ in {', '.join(sorted(wrong))}")
+    return [Verdict(claim, **rows[name]) for name, claim in CLAIMS.items()]
 
 
-def claims(verdicts: Sequence[Verdict]) -> str:
-    """The table of the landing page: every claim with its numbers, and links to where its verdict is reached."""
-    head = ["id", "statement", "in the paper", "value", "tolerance", "negative controls", "their values", "verdict"]
-    return aligned(
-        head,
-        [
-            [
-                f"[{v.id}](#{site_notebooks.verdict(v.id)})",
-                v.claim.statement,
-                v.claim.source,
-                rounded(v.value),
-                rounded(v.claim.tolerance),
-                v.claim.controls,
-                "; ".join(map(rounded, v.control_values)),
-                "PASS" if ledger.holds(v) else "FAIL",
-            ]
-            for v in verdicts
-        ],
-    )
+def families(verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
+    """The verdicts by notebook."""
+    found: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        found.setdefault(verdict.claim.notebook, []).append(verdict)
+    return found
 
 
-def summary(verdicts: Sequence[Verdict]) -> str:
-    """One line on how many claims hold."""
-    wrong = [v.id for v in verdicts if not ledger.holds(v)]
-    if wrong:
-        return f"Of {len(verdicts)} claims, {len(wrong)} do not hold: {', '.join(wrong)}."
-    return f"All {len(verdicts)} claims hold, and each rejects its negative controls."
+def overview(verdicts: list[Verdict], titles: dict[str, str]) -> str:
+    """The claims in a table: one row per notebook, with how many hold and a link to its page."""
+    lines = ["| about | hold | claims |", "| --- | --- | --- |"]
+    for name, family in families(verdicts).items():
+        links = " ".join(f"[{each.claim.id}](#claim-{each.claim.id.lower()})" for each in family)
+        lines.append(f"| [{titles[name]}](#claims-{name[:2]}) | {_hold(family)} | {links} |")
+    pages = ["```{toctree}", ":hidden:", "", *(f"/claims/{name}" for name in families(verdicts)), "```"]
+    return "\n".join([f"{_hold(verdicts)} claims hold.", "", *lines, "", *pages, ""])
 
 
-def contents(names: Sequence[str]) -> str:
-    """The notebooks as an entry of the table of contents."""
-    titles = {name: notebooks.find(name).title.split(":")[0] for name in names}
-    lines = [f"{name[:2]} {title} </notebooks/{name}>" for name, title in titles.items()]
-    return "\n".join(["```{toctree}", ":caption: Notebooks", ":hidden:", "", *lines, "```"])
-
-
-def report(verdicts: Sequence[Verdict], figures: Mapping[str, Mapping[str, site_notebooks.Drawn]], place: Path) -> str:
-    """What `rndlib report` writes, except the costs of a run, which differ from machine to machine.
-
-    `figures` has the figures of each notebook by name.
-    """
+def claims(name: str, family: list[Verdict], title: str) -> str:
+    """The page of a notebook's claims: what each says, what was measured, and where its verdict is reached."""
     parts = [
-        "# Report",
-        "What `rndlib report` says of the stored run: the verdicts, how they depend on the seeds, what things cost, "
-        "and the figures. A report of your own also has the seconds, memory and hardware of each notebook.",
-        "## Claims",
-        summary(verdicts),
-        ledger.table(verdicts),
-        *(f"#{part}" if part.startswith("#") else part for part in [*studies.report(place), *costs.report(place)]),
+        f"(claims-{name[:2]})=\n# {name[:2]} {title}",
+        f"{_hold(family)} hold, as [notebook {name[:2]}](/notebooks/{name}.ipynb) shows. A claim holds if its value is "
+        "at most a tolerance that was declared before any run, and both wrong variants are above it.",
     ]
-    for name, drawn in figures.items():
-        if drawn:
-            parts.append(f"## Figures of notebook {name[:2]}")
-        for figure, picture in drawn.items():
-            links = (
-                f"`{figure}` in [its notebook](#{site_notebooks.figure_label(name, figure)}), "
-                f"from [these parameters](#{site_notebooks.parameters(name)})."
-            )
-            parts.append(f"{site_notebooks.shown(picture)}\n{links}\n```")
+    for verdict in family:
+        claim, value = verdict.claim, rounded(verdict.value)
+        interval = "" if verdict.interval is None else f", 95 % interval {' to '.join(map(rounded, verdict.interval))}"
+        rows = {
+            "in the paper": claim.source,
+            "statistic": claim.statistic,
+            "value": value + interval,
+            "tolerance": rounded(claim.tolerance),
+            "because": claim.why,
+            "wrong": f"{claim.control}: {rounded(verdict.control)}",
+            "slightly wrong": f"{claim.near}: {rounded(verdict.near)}",
+            "verdict": f"[{'PASS' if verdict.holds else 'FAIL'}](#{site_notebooks.verdict(claim.id)})",
+        }
+        table = "\n".join(["| | |", "| --- | --- |", *(f"| {key} | {text} |" for key, text in rows.items())])
+        parts += [f"(claim-{claim.id.lower()})=\n## {claim.id}", claim.statement, table]
     return "\n\n".join(parts) + "\n"
+
+
+def report(place: Path) -> str:
+    """What does not depend on a run: how the verdicts depend on seeds, and what things cost."""
+    parts = ["# Seeds and costs", *(f"#{part}" if part[0] == "#" else part for part in studies.report(place))]
+    parts += ["## Costs", "Seconds are medians with quartiles in brackets, ratios those of repeats side by side."]
+    sections = [bench.text(section) for section in bench.read(place / "bench.json")]
+    return "\n\n".join([*parts, *(f"#{section}" for section in sections)]) + "\n"
+
+
+def toctree(caption: str, entries: dict[str, str]) -> str:
+    """Pages by title, as a part of the table of contents."""
+    lines = [f"{title} </{page}>" for page, title in entries.items()]
+    return "\n".join(["```{toctree}", f":caption: {caption}", ":hidden:", "", *lines, "```"])
 
 
 def names() -> dict[str, list[str]]:
@@ -116,25 +119,46 @@ def names() -> dict[str, list[str]]:
         found[module.__name__] = [
             name
             for name, value in vars(module).items()
-            if not name.startswith("_")
-            and (inspect.isclass(value) or inspect.isfunction(value))
-            and value.__module__ == module.__name__
+            if name[0] != "_" and (inspect.isclass(value) or inspect.isfunction(value)) and _home(value) == module
         ]
     return found | {"rndlib.torch": torch.__all__}
 
 
-def reference() -> dict[str, str]:
-    """The pages of the reference, by module."""
-    return {module: _module(module, documented) for module, documented in names().items()}
+def documented() -> Iterator[tuple[str, Any]]:
+    """Every function and class of the reference with its full name, and the methods that the classes define."""
+    for module, of in names().items():
+        for name in of:
+            found = getattr(import_module(module), name)
+            yield f"{module}.{name}", found
+            if inspect.isclass(found):
+                own = {key: value for base in found.__mro__ for key, value in vars(base).items() if _ours(base)}
+                yield from (
+                    (f"{module}.{name}.{key}", value)
+                    for key, value in own.items()
+                    if key[0] != "_" and key not in SEAM and inspect.isfunction(value)
+                )
 
 
-def _module(module: str, documented: Sequence[str]) -> str:
+def reference(module: str, documented: list[str]) -> str:
+    """The page of a module."""
     lines = [f"# {module}", "", "```{eval-rst}", f".. automodule:: {module}", ""]
     for name in documented:
-        found = getattr(import_module(module), name)
-        lines += [f".. {'autoclass' if inspect.isclass(found) else 'autofunction'}:: {module}.{name}"]
-        if inspect.isclass(found):
+        kind = "class" if inspect.isclass(getattr(import_module(module), name)) else "function"
+        lines += [f".. auto{kind}:: {module}.{name}"]
+        if kind == "class":
             lines += ["   :members:", f"   :inherited-members: {', '.join(NOT_OURS)}"]
-            lines += [f"   :exclude-members: {', '.join(REQUESTS)}"]
+            lines += [f"   :exclude-members: {', '.join(SEAM)}"]
         lines += [""]
     return "\n".join([*lines, "```", ""])
+
+
+def _hold(verdicts: list[Verdict]) -> str:
+    return f"{sum(verdict.holds for verdict in verdicts)} of {len(verdicts)}"
+
+
+def _home(found: Any) -> Any:
+    return inspect.getmodule(found)
+
+
+def _ours(base: type) -> bool:
+    return base.__module__.startswith("rndlib")

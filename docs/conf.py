@@ -13,7 +13,7 @@ html_title = "rndlib"
 language = "en"
 smartquotes = False  # An x with a prime is no quotation.
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx.ext.viewcode"]
 exclude_patterns = ["README.md", "_generated", "downloads"]
 
 nb_execution_mode = "off"  # `make test` compares the stored outputs with a new run.
@@ -25,6 +25,7 @@ myst_heading_anchors = 3
 default_role = "py:obj"
 napoleon_google_docstring = False
 napoleon_custom_sections = ["Accuracy"]
+napoleon_use_param = False  # A text for several parameters stands once.
 nitpick_ignore_regex = [("py:(class|exc)", ".*")]  # What napoleon takes for a type may be any words.
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
@@ -34,7 +35,13 @@ python_use_unqualified_type_names = True
 
 html_theme = "furo"
 html_static_path = ["_static"]
+templates_path = ["_templates"]
+html_sidebars = {"**": [
+    "sidebar/brand.html", "paper.html", "sidebar/search.html", "sidebar/scroll-start.html", "sidebar/navigation.html",
+    "sidebar/scroll-end.html",
+]}  # fmt: skip
 html_css_files = ["site.css"]
+html_js_files = ["tables.js"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
@@ -56,7 +63,7 @@ mathjax3_config = {"options": {"processHtmlClass": "math", "ignoreHtmlClass": "d
 
 
 def _numpydoc(app: Any, what: str, name: str, found: object, options: Any, lines: list[str]) -> None:
-    lines[:] = site_docstrings.as_numpydoc(lines)
+    lines[:] = site_docstrings.as_numpydoc(lines, found)
 
 
 def _link(app: Any, env: Any, node: Any, content: Any) -> Any:
@@ -71,6 +78,13 @@ def _link(app: Any, env: Any, node: Any, content: Any) -> Any:
     return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, content, full)
 
 
+def _no_links_back(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Pages of source link back to the reference, and lead astray where a name is documented in another module."""
+    if page.startswith("_modules/"):
+        context["body"] = re.sub(r'<a class="viewcode-back".*?</a>', "", context["body"])
+
+
 def setup(app: Any) -> None:
+    app.connect("html-page-context", _no_links_back)
     app.connect("autodoc-process-docstring", _numpydoc, priority=100)
     app.connect("missing-reference", _link)

@@ -1,1 +1,1 @@
-"""What `ci/bench.py` measures: one section per module, each with its own table."""
+"""What `ci/bench.py` measures: one section per module, each a title, a note and its cases."""

@@ -1,95 +1,151 @@
-"""How many steps descent takes until the test function is near the converged flow's.
+"""Gradient descent as users of PyTorch and of JAX would write it, and how many steps of it training takes.
 
-The times are scaled to the steps of the linear model of an infinitely wide network, at the rate that the networks' own
-tangent kernels allow. At a small size the networks themselves are trained, to show how many steps they take.
+All minimise 1/2 ||f(X) - y||^2 by full batches in float32. Networks are lists of arrays (bodies, ...), labels are
+(bodies, N, heads), and what comes back are the trained networks.
 """
 
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+import torch
+from jax import lax
 
-from benchmarks.momentum import fewest
-from benchmarks.peers import Peer
+from benchmarks.case import Row, Way
 from rndlib import MLP, kernels
-from rndlib.training import backends
-from rndlib.training import problem as training
-from rndlib.training.lanczos import largest_eigenvalue
-from rndlib.training.weights import Params
 
 ACCURACY = 1e-2
-"""Relative distance of the test function from the converged flow's, in the norm over test points, at which descent is
-done, for half of the networks."""
+"""Distance of the test function from the converged one, relative to its norm, at which descent is done."""
 
-RATE = 0.95
-"""The rate as a share of the largest stable one, 2 / lambda_max, at which the fastest mode would not come to rest."""
+FEW = 8
+"""Networks that a peer which trains one after the other is timed on; its seconds are scaled to all of them."""
+
+Arrays = list[np.ndarray]
+Train = Callable[[Arrays, np.ndarray, int], Arrays]
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Networks before training, and what they are trained towards.
+def needed(train: kernels.Kernel, across: kernels.Kernel, prior: np.ndarray, error: np.ndarray) -> tuple[int, float]:
+    """Steps that descent takes to within `ACCURACY`, and its rate, 0.95 of the largest stable one, 2 / lambda_max.
 
-    start: parameters, bodies on the leading axis. targets: (bodies, heads, N). limit: the functions of the converged
-    flow at X_test, (bodies, heads, T).
+    Both are those of the linear model, whose function is away from its limit by
+    Theta_xX Theta^-1 (I - rate Theta)^k e_0 after k steps. Squares are averaged over initialisations.
+
+    Parameters
+    ----------
+    train, across: kernels of the training points (N, N), and of test with training points (T, N).
+    prior: NNGP at the test points (T,).
+    error: second moment of e_0, the function less the labels (N, N).
     """
+    values, vectors = np.linalg.eigh(train.ntk)
+    rate = 0.95 * 2 / values[-1]
+    modes = across.ntk @ vectors / values
+    gain = modes @ vectors.T
+    square = np.sum(prior) - 2 * np.sum(gain * across.nngp) + np.sum((gain @ error) * gain)
+    rotated = vectors.T @ error @ vectors
 
-    net: MLP
-    X: Float[np.ndarray, "n d"]
-    X_test: Float[np.ndarray, "t d"]
-    start: Params
-    targets: Float[np.ndarray, "bodies heads n"]
-    limit: Float[np.ndarray, "bodies heads t"]
+    def done(steps: int) -> bool:
+        left = modes * (1 - rate * values) ** steps
+        return bool(np.sum((left @ rotated) * left) <= ACCURACY**2 * square)
 
-    def distance(self, params: Params) -> float:
-        """Relative distance of the functions at X_test from the limit: the median over the bodies."""
-        found = backends.load("jax").functions(self.net, params, self.X_test, "float64")
-        return float(np.median(_norm(found - self.limit) / _norm(self.limit)))
-
-    def rate(self) -> float:
-        """The rate of descent: `RATE` of what the networks' own tangent kernels at the start allow."""
-        problem = training.Problem(self.net, self.start, self.X, self.targets)
-        return RATE * 2 / largest_eigenvalue(problem, backends.load("jax"))
-
-    def linear_steps(self) -> int:
-        """Steps at `rate` until the linear model of half of the bodies is within `ACCURACY` of its limit.
-
-        f_k - f_inf = Theta_xX Theta^-1 (I - rate Theta)^k (f_0(X) - y), with Theta the infinite-width kernel.
-
-        Raises
-        ------
-        ValueError: as `fewest`.
-        """
-        values, vectors = np.linalg.eigh(kernels.kernel(self.net, self.X).ntk)
-        across = kernels.kernel(self.net, self.X_test, self.X).ntk @ vectors / values
-        residual = (backends.load("jax").functions(self.net, self.start, self.X, "float64") - self.targets) @ vectors
-        size = _norm(self.limit)
-        left = 1 - min(self.rate(), RATE * 2 / values[-1]) * values
-
-        def done(steps: int) -> bool:
-            return float(np.median(_norm((residual * left**steps) @ across.T) / size)) <= ACCURACY
-
-        return fewest(done)
+    return bisect_left(range(10**9), True, key=done), rate
 
 
-@dataclass(frozen=True)
-class Found:
-    """Training of networks themselves: steps to the accuracy, None if it was not reached, and the least distance."""
+def ways(net: MLP, X: np.ndarray, X_test: np.ndarray, y: np.ndarray, error: np.ndarray, work: int) -> dict[str, Way]:
+    """Every peer, timed on as many steps as go through about `work` numbers. `error` is that of `needed`."""
+    prior = kernels.diagonal(net, X_test).nngp
+    steps, rate = needed(kernels.kernel(net, X), kernels.kernel(net, X_test, X), prior, error)
+    bodies, n_samples, heads = y.shape
+    start = drawn(net, heads, bodies)
+    numbers = sum(a[0].size for a in start) + n_samples * ((net.depth - 1) * net.width + heads)
+    found = {}
+    for name, make in PEERS.items():
+        together = "vmap" in name
+        if together and bodies == 1:
+            continue
+        count = bodies if together else min(bodies, FEW)
+        timed = max(1, min(steps, work // (numbers * count)))
+        call = partial(make(net, X, rate), [a[:count] for a in start], y[:count], timed)
+        found[name] = Way(call, steps / timed * bodies / count, known(steps, timed, count))
+    return found
 
-    steps: int | None
-    nearest: float
+
+def known(steps: int, timed: int, networks: int) -> Row:
+    """The columns of a row of descent."""
+    return {"steps": steps, "timed": f"{timed} steps of {networks} network{'s' * (networks > 1)}"}
 
 
-def trained(problem: Problem, peer: Peer, every: int, most: int) -> Found:
-    """Train until the accuracy is reached, looking after `every` steps, or for `most` steps."""
-    nearest = np.inf
-    for steps in range(every, most + 1, every):
-        peer.run(every)
-        distance = problem.distance(peer.params())
-        nearest = min(nearest, distance) if np.isfinite(distance) else nearest
-        if distance <= ACCURACY:
-            return Found(steps, nearest)
-    return Found(None, float(nearest))
+def drawn(net: MLP, heads: int, bodies: int) -> Arrays:
+    """Networks with every weight and bias from N(0, 1)."""
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal((bodies, *shape)).astype(np.float32) for shape in shapes(net, heads)]
 
 
-def _norm(functions: Float[np.ndarray, "bodies heads points"]) -> Float[np.ndarray, " bodies"]:
-    return np.linalg.norm(functions, axis=(1, 2))
+def shapes(net: MLP, heads: int) -> list[tuple[int, ...]]:
+    """Of the weights and biases, layer by layer, in the parametrisation of Eq. 1."""
+    sizes = [net.in_dim, *[net.width] * (net.depth - 1), heads]
+    return [shape for into, out in pairwise(sizes) for shape in ((out, into), (out,))]
+
+
+def function(net: MLP, silu: Callable[[Any], Any], params: Any, x: Any) -> Any:
+    """The outputs (N, heads) of one network at x (N, in_dim), by JAX or PyTorch."""
+    for layer, (w, b) in enumerate(zip(params[::2], params[1::2], strict=True)):
+        x = silu(x) if layer else x
+        x = net.sigma_w / w.shape[1] ** 0.5 * (x @ w.T) + net.sigma_b * b
+    return x
+
+
+def torch_steps(outputs: Callable[[Any, Any], Any], params: Any, X: Any, y: Any, rate: float, steps: int) -> None:
+    """Train one network in place: its loop, with one optimiser."""
+    optimiser = torch.optim.SGD(params, rate)
+    for _ in range(steps):
+        optimiser.zero_grad()
+        loss = 0.5 * ((outputs(params, X) - y) ** 2).sum()
+        loss.backward()
+        optimiser.step()
+
+
+def _torch(net: MLP, X: np.ndarray, rate: float) -> Train:
+    outputs, points = partial(function, net, torch.nn.functional.silu), torch.tensor(X, dtype=torch.float32)
+
+    def train(start: Arrays, y: np.ndarray, steps: int) -> Arrays:
+        labels = torch.tensor(y, dtype=torch.float32)
+        bodies = [[torch.tensor(a[body], requires_grad=True) for a in start] for body in range(len(y))]
+        for params, its in zip(bodies, labels, strict=True):
+            torch_steps(outputs, params, points, its, rate, steps)
+        return [np.stack([a.detach().numpy() for a in each]) for each in zip(*bodies, strict=True)]
+
+    return train
+
+
+def _jax(over: Any, net: MLP, X: np.ndarray, rate: float) -> Train:
+    """A compiled loop of steps a network: over all networks at once, or over one after the other."""
+    points = jnp.asarray(X, jnp.float32)
+
+    def loss(params: Any, y: Any) -> Any:
+        return 0.5 * jnp.sum((function(net, jax.nn.silu, params, points) - y) ** 2)
+
+    def descend(steps: Any, params: Any, y: Any) -> Any:
+        def step(_: Any, params: Any) -> Any:
+            return jax.tree.map(lambda a, slope: a - rate * slope, params, jax.grad(loss)(params, y))
+
+        return lax.fori_loop(0, steps, step, params)
+
+    compiled = jax.jit(lambda start, y, steps: over(lambda one: descend(steps, *one), (start, y)))
+
+    def train(start: Arrays, y: np.ndarray, steps: int) -> Arrays:
+        return jax.block_until_ready(compiled(start, jnp.asarray(y, jnp.float32), steps))
+
+    return train
+
+
+PEERS = {
+    "PyTorch loop": _torch,
+    "JAX one by one": partial(_jax, lax.map),
+    "JAX vmap": partial(_jax, lambda one, given: jax.vmap(one)(given)),
+}
+"""Ways to train many networks, by name."""
