@@ -39,11 +39,10 @@ def stage(source: Path) -> None:
             shutil.copy(file, source / "downloads")
     verdicts = site_pages.stored(NOTEBOOKS)
     families = site_pages.families(verdicts)
+    listed = "\n".join(f"{name[:2]} {title} </notebooks/{name}>" for name, title in titles.items())
     pages = {
         "_generated/claims": site_pages.overview(verdicts, titles),
-        "_generated/notebooks": site_pages.toctree(
-            "Notebooks", {f"notebooks/{name}": f"{name[:2]} {title}" for name, title in titles.items()}
-        ),
+        "_generated/notebooks": f"```{{toctree}}\n:caption: Notebooks\n:hidden:\n\n{listed}\n```\n",
         "_generated/settings": studies.other_settings(studies.read(NOTEBOOKS, studies.OTHER_SETTINGS)),
         "report": site_pages.report(NOTEBOOKS),
     }

@@ -2,10 +2,10 @@
 
 import inspect
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import bench
 import site_notebooks
@@ -14,8 +14,11 @@ from rndlib.paper.evidence import studies
 from rndlib.paper.evidence.claims import CLAIMS, Claim
 from rndlib.paper.evidence.ledger import rounded
 
-MODULES = ("theory.kernels", "theory.laws", "datasets", "training.initial", "theory.crowding", "theory.mismatch", "jax")
-"""The modules whose public functions and classes are documented, beside `rndlib` and `rndlib.torch` themselves."""
+MODULES = (
+    "rndlib", "rndlib.theory.kernels", "rndlib.theory.laws", "rndlib.theory.mismatch", "rndlib.theory.crowding",
+    "rndlib.training.initial", "rndlib.datasets", "rndlib.jax", "rndlib.torch",
+)  # fmt: skip
+"""The modules whose public functions and classes are documented."""
 
 NOT_OURS = ("Module", "Exception", "UserWarning", "tuple", "BaseEstimator", "RegressorMixin", "_MetadataRequester")
 """Base classes of other packages, whose members their own documentation describes."""
@@ -104,39 +107,15 @@ def report(place: Path) -> str:
     return "\n\n".join([*parts, *(f"#{section}" for section in sections)]) + "\n"
 
 
-def toctree(caption: str, entries: dict[str, str]) -> str:
-    """Pages by title, as a part of the table of contents."""
-    lines = [f"{title} </{page}>" for page, title in entries.items()]
-    return "\n".join(["```{toctree}", f":caption: {caption}", ":hidden:", "", *lines, "```"])
-
-
 def names() -> dict[str, list[str]]:
-    """What is documented, by module: `rndlib`, those of `MODULES`, and `rndlib.torch`."""
-    package, torch = import_module("rndlib"), import_module("rndlib.torch")
-    found = {"rndlib": [name for name in package.__all__ if not inspect.ismodule(getattr(package, name))]}
+    """What is documented, by module: what it exports, or else the public functions and classes that it defines."""
+    found = {}
     for part in MODULES:
-        module = import_module(f"rndlib.{part}")
-        found[module.__name__] = [
-            name
-            for name, value in vars(module).items()
-            if name[0] != "_" and (inspect.isclass(value) or inspect.isfunction(value)) and _home(value) == module
-        ]
-    return found | {"rndlib.torch": torch.__all__}
-
-
-def documented() -> Iterator[tuple[str, Any]]:
-    """Every function and class of the reference with its full name, and the methods that the classes define."""
-    for module, of in names().items():
-        for name in of:
-            found = getattr(import_module(module), name)
-            yield f"{module}.{name}", found
-            if inspect.isclass(found):
-                own = {key: value for base in found.__mro__ for key, value in vars(base).items() if _ours(base)}
-                yield from (
-                    (f"{module}.{name}.{key}", value)
-                    for key, value in own.items()
-                    if key[0] != "_" and key not in SEAM and inspect.isfunction(value)
-                )
+        module = import_module(part)
+        own = [name for name, value in vars(module).items() if name[0] != "_" and inspect.getmodule(value) == module]
+        public = {name: getattr(module, name) for name in getattr(module, "__all__", own)}
+        found[part] = [name for name, value in public.items() if inspect.isclass(value) or inspect.isfunction(value)]
+    return found
 
 
 def reference(module: str, documented: list[str]) -> str:
@@ -154,11 +133,3 @@ def reference(module: str, documented: list[str]) -> str:
 
 def _hold(verdicts: list[Verdict]) -> str:
     return f"{sum(verdict.holds for verdict in verdicts)} of {len(verdicts)}"
-
-
-def _home(found: Any) -> Any:
-    return inspect.getmodule(found)
-
-
-def _ours(base: type) -> bool:
-    return base.__module__.startswith("rndlib")

@@ -1,9 +1,10 @@
 """Settings of Sphinx. Do not call Sphinx itself, but ci/site_build.py, which first collects the sources."""
 
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
-import site_docstrings
 from sphinx.util.nodes import make_refnode
 
 project = "rndlib"
@@ -13,7 +14,15 @@ html_title = "rndlib"
 language = "en"
 smartquotes = False  # An x with a prime is no quotation.
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx.ext.viewcode"]
+sys.path.append(str(Path(__file__).parent))  # for the extension of our own
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "docstrings",
+]
 exclude_patterns = ["README.md", "_generated", "downloads"]
 
 nb_execution_mode = "off"  # `make test` compares the stored outputs with a new run.
@@ -62,10 +71,6 @@ myst_update_mathjax = False
 mathjax3_config = {"options": {"processHtmlClass": "math", "ignoreHtmlClass": "document", "enableMenu": False}}
 
 
-def _numpydoc(app: Any, what: str, name: str, found: object, options: Any, lines: list[str]) -> None:
-    lines[:] = site_docstrings.as_numpydoc(lines, found)
-
-
 def _link(app: Any, env: Any, node: Any, content: Any) -> Any:
     """The object that a docstring names, in backquotes and as short as it likes; what is no name stays as it is."""
     name = node["reftarget"]
@@ -86,5 +91,4 @@ def _no_links_back(app: Any, page: str, template: str, context: dict[str, Any], 
 
 def setup(app: Any) -> None:
     app.connect("html-page-context", _no_links_back)
-    app.connect("autodoc-process-docstring", _numpydoc, priority=100)
     app.connect("missing-reference", _link)

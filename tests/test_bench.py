@@ -121,7 +121,7 @@ def test_peers_take_the_same_steps():
 
     net, data = MLP(3, width=32), datasets.toy(0, n_test=1)
     start, y = descent.drawn(net, 2, 3), np.random.default_rng(0).standard_normal((3, 10, 2))
-    found = {name: make(net, data.X, 0.01)(start, y, 7) for name, make in descent.PEERS.items()}
+    found = {name: train(net, data.X, y, 0.01, start, 7) for name, train in descent.PEERS.items()}
     reference = found.pop("JAX vmap")
     assert np.abs(reference[0] - start[0]).max() > 0.01
     for name, trained in found.items():
@@ -139,10 +139,9 @@ def test_descent_needs_the_steps_that_the_linear_model_says():
     train = kernels.kernel(net, data.X)
     steps, rate = descent.needed(train, across, prior, train.nngp + np.outer(data.y, data.y))
     start, y = descent.drawn(net, 1, 32), np.tile(data.y[:, None], (32, 1, 1))
-    descend = descent.PEERS["JAX vmap"](net, data.X, rate)
 
     def at_test(steps):
-        w1, b1, w2, b2 = (np.asarray(a, float) for a in descend(start, y, steps))
+        w1, b1, w2, b2 = (np.asarray(a, float) for a in descent.PEERS["JAX vmap"](net, data.X, y, rate, start, steps))
         z = net.sigma_w / 3**0.5 * data.X_test @ np.swapaxes(w1, 1, 2) + net.sigma_b * b1[:, None]
         hidden = z / (1 + np.exp(-z))
         return net.sigma_w / net.width**0.5 * hidden @ np.swapaxes(w2, 1, 2) + net.sigma_b * b2[:, None]
@@ -159,9 +158,9 @@ def test_an_error_in_a_kernel_shows():
     from benchmarks import kernels as section
 
     net, X = MLP(3), datasets.toy(0, n_test=5).X_test
-    exact = section._both(kernels.kernel(net, X))
-    assert section._error(net, X, X, exact)["error"] < 1e-9
-    assert section._error(net, X, X, exact + 1e-6 * exact.max())["error"] > 1e-7
+    exact = section.both(kernels.kernel(net, X))
+    assert section.error(net, X, X, exact)["error"] < 1e-9
+    assert section.error(net, X, X, exact + 1e-6 * exact.max())["error"] > 1e-7
 
 
 def test_every_way_to_samples_comes_near_the_posterior():

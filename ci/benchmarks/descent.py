@@ -26,7 +26,6 @@ FEW = 8
 """Networks that a peer which trains one after the other is timed on; its seconds are scaled to all of them."""
 
 Arrays = list[np.ndarray]
-Train = Callable[[Arrays, np.ndarray, int], Arrays]
 
 
 def needed(train: kernels.Kernel, across: kernels.Kernel, prior: np.ndarray, error: np.ndarray) -> tuple[int, float]:
@@ -63,13 +62,10 @@ def ways(net: MLP, X: np.ndarray, X_test: np.ndarray, y: np.ndarray, error: np.n
     start = drawn(net, heads, bodies)
     numbers = sum(a[0].size for a in start) + n_samples * ((net.depth - 1) * net.width + heads)
     found = {}
-    for name, make in PEERS.items():
-        together = "vmap" in name
-        if together and bodies == 1:
-            continue
-        count = bodies if together else min(bodies, FEW)
+    for name, train in PEERS.items():
+        count = bodies if "vmap" in name else min(bodies, FEW)
         timed = max(1, min(steps, work // (numbers * count)))
-        call = partial(make(net, X, rate), [a[:count] for a in start], y[:count], timed)
+        call = partial(train, net, X, y[:count], rate, [a[:count] for a in start], timed)
         found[name] = Way(call, steps / timed * bodies / count, known(steps, timed, count))
     return found
 
@@ -109,43 +105,39 @@ def torch_steps(outputs: Callable[[Any, Any], Any], params: Any, X: Any, y: Any,
         optimiser.step()
 
 
-def _torch(net: MLP, X: np.ndarray, rate: float) -> Train:
+def with_torch(net: MLP, X: np.ndarray, y: np.ndarray, rate: float, start: Arrays, steps: int) -> Arrays:
+    """One network after the other."""
     outputs, points = partial(function, net, torch.nn.functional.silu), torch.tensor(X, dtype=torch.float32)
-
-    def train(start: Arrays, y: np.ndarray, steps: int) -> Arrays:
-        labels = torch.tensor(y, dtype=torch.float32)
-        bodies = [[torch.tensor(a[body], requires_grad=True) for a in start] for body in range(len(y))]
-        for params, its in zip(bodies, labels, strict=True):
-            torch_steps(outputs, params, points, its, rate, steps)
-        return [np.stack([a.detach().numpy() for a in each]) for each in zip(*bodies, strict=True)]
-
-    return train
+    bodies = [[torch.tensor(a[body], requires_grad=True) for a in start] for body in range(len(y))]
+    for params, labels in zip(bodies, torch.tensor(y, dtype=torch.float32), strict=True):
+        torch_steps(outputs, params, points, labels, rate, steps)
+    return [np.stack([a.detach().numpy() for a in each]) for each in zip(*bodies, strict=True)]
 
 
-def _jax(over: Any, net: MLP, X: np.ndarray, rate: float) -> Train:
-    """A compiled loop of steps a network: over all networks at once, or over one after the other."""
-    points = jnp.asarray(X, jnp.float32)
-
+@partial(jax.jit, static_argnums=(0, 1))
+def _compiled(over: Any, net: MLP, X: Any, y: Any, rate: Any, start: Any, steps: Any) -> Any:
     def loss(params: Any, y: Any) -> Any:
-        return 0.5 * jnp.sum((function(net, jax.nn.silu, params, points) - y) ** 2)
+        return 0.5 * jnp.sum((function(net, jax.nn.silu, params, X) - y) ** 2)
 
-    def descend(steps: Any, params: Any, y: Any) -> Any:
-        def step(_: Any, params: Any) -> Any:
-            return jax.tree.map(lambda a, slope: a - rate * slope, params, jax.grad(loss)(params, y))
+    def step(y: Any, _: Any, params: Any) -> Any:
+        return jax.tree.map(lambda a, slope: a - rate * slope, params, jax.grad(loss)(params, y))
 
-        return lax.fori_loop(0, steps, step, params)
-
-    compiled = jax.jit(lambda start, y, steps: over(lambda one: descend(steps, *one), (start, y)))
-
-    def train(start: Arrays, y: np.ndarray, steps: int) -> Arrays:
-        return jax.block_until_ready(compiled(start, jnp.asarray(y, jnp.float32), steps))
-
-    return train
+    return over(lambda one: lax.fori_loop(0, steps, partial(step, one[0]), one[1]), (y, start))
 
 
-PEERS = {
-    "PyTorch loop": _torch,
-    "JAX one by one": partial(_jax, lax.map),
-    "JAX vmap": partial(_jax, lambda one, given: jax.vmap(one)(given)),
+def with_jax(over: Any, net: MLP, X: np.ndarray, y: np.ndarray, rate: float, start: Arrays, steps: int) -> Arrays:
+    """A compiled loop of steps a network: over all networks at once, or over one after the other."""
+    points, labels = jnp.asarray(X, jnp.float32), jnp.asarray(y, jnp.float32)
+    return jax.block_until_ready(_compiled(over, net, points, labels, rate, start, steps))
+
+
+def _at_once(train: Callable[[Any], Any], given: Any) -> Any:
+    return jax.vmap(train)(given)
+
+
+PEERS: dict[str, Callable[..., Arrays]] = {
+    "PyTorch loop": with_torch,
+    "JAX one by one": partial(with_jax, lax.map),
+    "JAX vmap": partial(with_jax, _at_once),
 }
 """Ways to train many networks, by name."""

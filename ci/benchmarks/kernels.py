@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -59,35 +59,30 @@ def _quadrature() -> Any:
 
 
 def _case(net: MLP, nonlinearity: Any, X1: np.ndarray, X2: np.ndarray, columns: int) -> Case:
-    few = X2[:columns]
-    theirs = _theirs(net, nonlinearity)
-    peer = Way(lambda: theirs(X1, few), len(X2) / len(few), {"timed": f"{len(few)} columns"})
-    return Case(
-        f"{net.activation}, {len(X1)} x {len(X2)}",
-        Way(lambda: _both(kernels.kernel(net, X1, X2))),
-        {"neural-tangents": peer},
-        lambda found: _error(net, X1[:10], X2[:10], found[:, :10, :10]),
-    )
-
-
-def _theirs(net: MLP, nonlinearity: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    stax = neural_tangents().stax
+    stax, few = neural_tangents().stax, X2[:columns]
     dense = stax.Dense(1, W_std=net.sigma_w, b_std=net.sigma_b, parameterization="ntk")
     form = jax.jit(stax.serial(dense, nonlinearity, dense)[2], static_argnames="get")
 
-    def call(X1: np.ndarray, X2: np.ndarray) -> np.ndarray:
+    def theirs() -> np.ndarray:
         with enable_x64(), warnings.catch_warnings():  # it says that derivatives of a quadrature are missing
             warnings.simplefilter("ignore")
-            return _both(form(X1, X2, get=("nngp", "ntk")))
+            return both(form(X1, few, get=("nngp", "ntk")))
 
-    return call
+    return Case(
+        f"{net.activation}, {len(X1)} x {len(X2)}",
+        Way(lambda: both(kernels.kernel(net, X1, X2))),
+        {"neural-tangents": Way(theirs, len(X2) / len(few), {"timed": f"{len(few)} columns"})},
+        lambda found: error(net, X1[:10], X2[:10], found[:, :10, :10]),
+    )
 
 
-def _both(kernel: Any) -> np.ndarray:
+def both(kernel: Any) -> np.ndarray:
+    """NNGP and NTK, (2, N1, N2)."""
     return np.array([kernel.nngp, kernel.ntk])
 
 
-def _error(net: MLP, X1: np.ndarray, X2: np.ndarray, found: np.ndarray) -> Row:
+def error(net: MLP, X1: np.ndarray, X2: np.ndarray, found: np.ndarray) -> Row:
+    """By the quadrature that the tests of kernels compare with."""
     sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
     import quadrature
 

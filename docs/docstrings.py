@@ -1,4 +1,4 @@
-"""Docstrings on their way to napoleon, which reads numpydoc: they are written for `help`, as plain text.
+"""An extension of Sphinx: docstrings on their way to napoleon, which reads numpydoc. They are plain text, for `help`.
 
 A list may have `name: text` on one line, examples may go without their heading, and a formula is written as one types
 it. Signs that mean something to docutils, except backquotes, mean nothing. Parameters that a docstring leaves out are
@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 LISTS = {"Parameters", "Attributes", "Returns", "Raises", "Warns"}
-COMMON: dict[str, str] = tomllib.loads(
-    (Path(__file__).resolve().parent.parent / "docs" / "parameters.toml").read_text(encoding="utf-8")
-)
+COMMON: dict[str, str] = tomllib.loads(Path(__file__).with_name("parameters.toml").read_text(encoding="utf-8"))
 """What parameters are that docstrings do not describe, by name."""
 
 GREEK = "kdot|kappa|Theta|theta|Sigma|sigma|psi|phi|lambda|epsilon|chi"
@@ -118,8 +116,8 @@ def _prose(text: str) -> str:
 def _with_parameters(lines: list[str], found: object) -> list[str]:
     """The same with the parameters that the docstring leaves out."""
     told = {name.strip("* ") for line in lines if not line.startswith(" ") for name in line.split(",")}
-    more = [part for name in parameters(found) if name not in told and name in COMMON
-            for part in (name, f"    {_text(COMMON[name])}")]  # fmt: skip
+    left = [name for name in parameters(found) if name not in told and name in COMMON]
+    more = [line for name in left for line in (name, f"    {_text(COMMON[name])}")]
     if not more:
         return lines
     if "Parameters" in lines:
@@ -129,3 +127,12 @@ def _with_parameters(lines: list[str], found: object) -> list[str]:
     heads = [i for i, after in enumerate(lines[1:]) if after and set(after) == {"-"}]
     at = heads[0] if heads else len(lines)
     return [*lines[:at], "", "Parameters", "----------", *more, "", *lines[at:]]
+
+
+def _numpydoc(app: Any, what: str, name: str, found: object, options: Any, lines: list[str]) -> None:
+    lines[:] = as_numpydoc(lines, found)
+
+
+def setup(app: Any) -> None:
+    """Called by Sphinx."""
+    app.connect("autodoc-process-docstring", _numpydoc, priority=100)
