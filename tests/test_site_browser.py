@@ -58,29 +58,6 @@ def test_light_is_light_and_dark_is_dark(seen):
         assert lightness(page.backgrounds["dark"]) < 60 < 200 < lightness(page.backgrounds["light"]), name
 
 
-PLANTED = {
-    "<script>console.error('planted')</script>": "says nothing in the console",
-    "<script>throw new Error('planted')</script>": "says nothing in the console",
-    '<img alt="" src="../elsewhere.png">': "asks for nothing outside its folder",
-    '<img alt="" src="missing.png">': "has its images",
-    '<span class="math">\\(x^2\\)</span>': "draws its formulas",
-    '<div style="width: 391px">x</div>': "overflows nowhere in the light",
-    '<p style="width: 999px">x</p>': "overflows nowhere in the light",
-    '<div style="overflow: hidden"><p style="width: 999px">x</p></div>': "overflows nowhere in the dark",
-}
-
-
-@pytest.mark.parametrize("plant", PLANTED)
-def test_what_is_planted_is_found(page, tmp_path, plant):
-    page.set_viewport_size(PHONE)
-    head = '<!doctype html><meta name="viewport" content="width=device-width"><style>body { overflow-x: auto }</style>'
-    (tmp_path / "planted.html").write_text(f"{head}<main>{plant}</main>")
-    scrolling = '<main><div style="overflow-x: auto"><p style="width: 999px">x</p></div></main>'
-    (tmp_path / "clean.html").write_text(head + scrolling)
-    assert OF[PLANTED[plant]](browsing.look(page, tmp_path / "planted.html", tmp_path))
-    assert not OF[PLANTED[plant]](browsing.look(page, tmp_path / "clean.html", tmp_path))
-
-
 def test_a_verdict_is_on_the_screen_of_a_phone(page, site):
     page.set_viewport_size(PHONE)
     page.goto((site / "notebooks" / "01_ensemble_equivalence.html").as_uri())
