@@ -39,10 +39,13 @@ def stage(source: Path) -> None:
             shutil.copy(file, source / "downloads")
     verdicts = site_pages.stored(NOTEBOOKS)
     families = site_pages.families(verdicts)
-    listed = "\n".join(f"{name[:2]} {title} </notebooks/{name}>" for name, title in titles.items())
+    overview = site_pages.overview(verdicts, titles)
+    listed = [f"{name[:2]} {title} </notebooks/{name}>" for name, title in titles.items()]
     pages = {
-        "_generated/claims": site_pages.overview(verdicts, titles),
-        "_generated/notebooks": f"```{{toctree}}\n:caption: Notebooks\n:hidden:\n\n{listed}\n```\n",
+        "_generated/claims": overview,
+        "_generated/notebooks": site_pages.toctree(["/claims/index"])
+        + site_pages.toctree(listed, ":caption: Notebooks"),
+        "claims/index": f"# Every claim\n\n{overview}\n{site_pages.toctree(families)}",
         "_generated/settings": studies.other_settings(studies.read(NOTEBOOKS, studies.OTHER_SETTINGS)),
         "report": site_pages.report(NOTEBOOKS),
     }

@@ -70,8 +70,12 @@ def overview(verdicts: list[Verdict], titles: dict[str, str]) -> str:
     for name, family in families(verdicts).items():
         links = " ".join(f"[{each.claim.id}](#claim-{each.claim.id.lower()})" for each in family)
         lines.append(f"| [{titles[name]}](#claims-{name[:2]}) | {_hold(family)} | {links} |")
-    pages = ["```{toctree}", ":hidden:", "", *(f"/claims/{name}" for name in families(verdicts)), "```"]
-    return "\n".join([f"{_hold(verdicts)} claims hold.", "", *lines, "", *pages, ""])
+    return "\n".join([f"{_hold(verdicts)} claims hold.", "", *lines, ""])
+
+
+def toctree(pages: Iterable[str], *options: str) -> str:
+    """Pages as a part of the table of contents."""
+    return "\n".join(["```{toctree}", ":hidden:", *options, "", *pages, "```", ""])
 
 
 def claims(name: str, family: list[Verdict], title: str) -> str:
