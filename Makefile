@@ -1,75 +1,78 @@
-# `make reproduce` runs the paper's notebooks, `make test` checks everything. Both set up what they need first.
-# PYTHON=python3.12 chooses the interpreter of the environments, PROFILE=smoke small sizes for a quick look, and JOBS how
-# many notebooks run at a time.
-PROFILE ?= paper
+# `make reproduce` runs the paper's notebooks, `make test` checks the project, `make check` what takes longer, before a
+# release. Each sets up what it needs first. PYTHON=python3.12 chooses the interpreter of a new environment, JOBS how many
+# notebooks run at a time.
 JOBS ?= 2
+PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
+  $$name -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo $$name && break; done)
 BIN = .venv/bin
-NOTEBOOKS = $(sort $(basename $(notdir $(wildcard notebooks/*.ipynb))))
-# In the order that keeps two cores busy to the end: the three longest first. 07 takes the most memory, 2.8 GB, beside 1.5
-# of 05.
-BALANCED = $(foreach number,05 06 07 02 03 08 00 04 01,$(filter $(number)_%,$(NOTEBOOKS)))
-ORDER = $(BALANCED) $(filter-out $(BALANCED),$(NOTEBOOKS))
-# A notebook keeps a second core busy for part of the time only. Two at a time with one thread each take two thirds of
-# the time of one after the other with two threads each.
-SHARE = env $(shell $(BIN)/python -c "from rndlib import cores; n = max(1, len(cores.usable()) // $(JOBS)); \
-  print(*(f'{name}={count}' for name, count in cores.threads(n).items()))")
-SIDE_BY_SIDE = --no-print-directory --keep-going --jobs
+SOURCES := $(shell find rndlib -name '*.py' -o -name '*.toml' -o -name '*.json') notebooks/practice.json
+NOTEBOOKS := $(basename $(notdir $(wildcard notebooks/0*.ipynb)))
+# The longest first, so that two cores stay busy to the end.
+ORDER := $(foreach number,05 07 02 03 08 00 01 04 06,$(filter $(number)_%,$(NOTEBOOKS)))
 
-# Python keeps the modules that it compiles even where it is told not to, as in many images: hundreds of processes here
-# import the same ones, and the set-up has compiled none.
-unexport PYTHONDONTWRITEBYTECODE
+# Each notebook has its share of the cores, and one thread of BLAS: its threads wait by spinning, on cores that the
+# others need.
+CORES := $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
+ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
+THREADS := $(shell expr $(CORES) / $(JOBS) \| 1)
+SHARE = env $(ONE_THREAD) PJRT_NPROC=$(THREADS) PYTHON_CPU_COUNT=$(THREADS)
+SIDE_BY_SIDE = --no-print-directory --keep-going --jobs $(JOBS)
+# What one part prints is shown when it has ended, where make can do that.
+SYNC = $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
-.PHONY: reproduce store calibrate seeds settings departures bench site test lint units units-1 units-2 tools commands verdicts notebooks newest environment environments
+.PHONY: reproduce small test check store calibrate bench site environment lint units-1 units-2 papermill moved verdicts newest guard
+.DELETE_ON_ERROR:
 
-# Every notebook runs, whatever the one before it said; the exit code is 0 only if all ran and every claim holds.
+# After an interruption, only what is missing or older than its sources runs.
 reproduce: environment
-	@status=0; \
-	$(MAKE) $(SIDE_BY_SIDE) $(JOBS) $(addprefix run-,$(ORDER)) || status=1; \
-	$(BIN)/rndlib report || status=1; \
-	$(BIN)/rndlib verify || status=1; \
-	exit $$status
+	@$(MAKE) $(SIDE_BY_SIDE) $(ORDER:%=results/%/executed.ipynb); $(BIN)/python -m rndlib.paper.verify
 
-# On a terminal, the progress bar of each has the line of its number.
-run-%:
-	@TQDM_POSITION=$(firstword $(subst _, ,$*)) $(SHARE) $(BIN)/rndlib run --profile $(PROFILE) $*
+# The same at the small sizes of notebooks/smoke, for a quick look.
+small: environment
+	@$(MAKE) $(SIDE_BY_SIDE) $(ORDER:%=results/small/%/executed.ipynb); \
+	$(BIN)/python -m rndlib.paper.verify $(NOTEBOOKS:%=results/small/%)
 
-# The outputs of the last `make reproduce` become those stored in notebooks/.
+# papermill IN OUT of one notebook, with a bar on a terminal, each on a line of its own, and with a line in the end. A
+# notebook that stops, or whose claims fail, leaves failed.ipynb in place of executed.ipynb.
+define RUN
+@rm -rf $(@D) && mkdir -p $(@D); begin=$$(date +%s); [ -t 2 ] || bar=--no-progress-bar; \
+TQDM_POSITION=$(firstword $(subst _, ,$*)) $(SHARE) $(BIN)/papermill --log-level WARNING $$bar $< $(@D)/running.ipynb \
+  $(1) && end=executed || end=failed; \
+echo "$$($(BIN)/python -m rndlib.paper.verify --brief $(@D)), $$(expr $$(date +%s) - $$begin) s"; \
+mv $(@D)/running.ipynb $(@D)/$$end.ipynb && [ $$end = executed ]
+endef
+
+results/%/executed.ipynb: notebooks/%.ipynb $(SOURCES)
+	$(call RUN)
+
+results/small/%/executed.ipynb: notebooks/%.ipynb $(SOURCES)
+	$(call RUN,-f notebooks/smoke/$(firstword $(subst _, ,$*)).yaml)
+
+# The outputs of the last `make reproduce` become those stored in notebooks/, which are then no newer than these.
 store: environment
 	$(BIN)/python ci/store.py $(NOTEBOOKS)
+	touch $(NOTEBOOKS:%=results/%/executed.ipynb)
 
-# Every notebook over 200 seeds at a small size, and over five others at the stored one. Hours; both resume.
+# How often is a verdict wrong? Over 200 seeds at the small size, five at the stored one, and with other data,
+# activations, depths and scales of the weights. Hours; it resumes. STUDY=settings runs that one alone.
 calibrate: environment
-	$(BIN)/python ci/repeats.py calibration
+	$(BIN)/python ci/repeats.py $(or $(STUDY),calibration other_seeds settings)
 
-seeds: environment
-	$(BIN)/python ci/repeats.py other_seeds
-
-# Every notebook with other data, activations, depths and scales of the weights, at the small size: 23 minutes on two
-# cores. The batch fails if a verdict does; docs/settings.md has the reasons.
-settings: environments
-	-$(BIN)/rndlib batch ci/other_settings.yaml
-	$(BIN)/python ci/other_settings.py
-
-# Networks trained in some seventy settings that leave the paper's limit, for notebook 08 and `rndlib.explain_setting`:
-# half an hour on two cores; it resumes. DEPARTURES="width labels" measures those alone.
-departures: environment
-	$(BIN)/python ci/departures.py $(DEPARTURES)
-
-# What things cost beside other ways to them: an hour on an idle machine. SECTIONS=kernels measures that part alone,
-# WIDTHS=512,65536 networks of other widths. With QUICK=1, some three minutes, it says which ratios have fallen by more
-# than a third since they were stored, by QUICK=1 KEEP=1.
+# What things cost, compared with other ways to them, on an idle machine; SECTIONS=kernels measures that part alone.
+# QUICK=1 takes small sizes and says which ratios have fallen by more than a third since QUICK=1 KEEP=1.
 bench: environment
-	$(BIN)/python ci/bench.py $(if $(QUICK),--quick) $(if $(KEEP),--keep) $(if $(WIDTHS),--widths $(WIDTHS)) $(SECTIONS)
+	$(BIN)/python ci/bench.py $(if $(QUICK),--quick) $(if $(KEEP),--keep) $(SECTIONS)
 
 # What the stored notebooks show, with the reference and how-to pages, as a site in build/site.
 site: environment
 	$(BIN)/python ci/site_build.py
 
-# Parts of the test run side by side, the longest first, and one more than JOBS: `commands` waits for half of its time,
-# for clusters and for processes that it kills. What one prints is shown when it has ended, where make can do that.
-SYNC = $(if $(filter output-sync,$(.FEATURES)),--output-sync)
-test: environments
-	@$(MAKE) $(SIDE_BY_SIDE) $(shell expr $(JOBS) + 1) $(SYNC) tools units notebooks newest lint
+test: environment
+	@$(MAKE) $(SIDE_BY_SIDE) $(SYNC) units-1 units-2 papermill moved lint
+
+check: environment .venv-newest/stamp small
+	@$(MAKE) $(SIDE_BY_SIDE) $(SYNC) verdicts newest
+	@$(MAKE) guard
 
 lint:
 	$(BIN)/ruff check .
@@ -77,47 +80,52 @@ lint:
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports --no-logo
 
-# PyTorch and BLAS have one thread: theirs spin where they wait for each other, and beside another part PyTorch took five
-# times as long.
-units-1 units-2 commands verdicts newest: export OMP_NUM_THREADS = 1
-
 # In two parts. Each compiled program takes several memory maps, of which Linux allows a process 65,530, and XLA crashes
 # where it gets no more.
-units: units-1 units-2
-
 units-1:
-	$(BIN)/pytest -m "not tools and not newest" tests/test_[!a-k]*.py
+	$(ONE_THREAD) $(BIN)/pytest tests/test_[!a-k]*.py --ignore=tests/test_papermill.py
 
 units-2:
-	$(BIN)/pytest -m "not tools and not newest" tests/test_[a-k]*.py
+	$(ONE_THREAD) $(BIN)/pytest tests/test_[a-k]*.py
 
-# Of the command line, the packaging, the notebooks and the site; and of what makes verdicts wrong.
-VERDICTS = mutations studies repeats
-tools: commands verdicts
-
-commands:
-	$(BIN)/pytest -m "tools and not newest" $(VERDICTS:%=--ignore=tests/test_%.py)
-
-verdicts:
-	$(BIN)/pytest -m "tools and not newest" $(VERDICTS:%=tests/test_%.py)
+# Three notebooks with other parameters, one of which a claim must fail.
+papermill:
+	$(ONE_THREAD) $(BIN)/pytest tests/test_papermill.py
 
 # Each stored notebook runs again and must show what is stored. Then the numbers that they show rounded are compared in
 # full.
-notebooks: $(addprefix again-,$(ORDER))
-	$(BIN)/python ci/moved.py results/.again
+moved: $(ORDER:%=again-%)
+	$(BIN)/python ci/moved.py results/again
 
 again-%:
-	@rm -rf results/.again/$* && mkdir -p results/.again/$*
-	$(SHARE) RNDLIB_OUTPUT=$(CURDIR)/results/.again/$* $(BIN)/pytest -q --nbval --nbval-current-env notebooks/$*.ipynb
+	@rm -rf results/again/$* && mkdir -p results/again/$*
+	$(SHARE) RNDLIB_OUTPUT=$(CURDIR)/results/again/$* $(BIN)/pytest -q --nbval --nbval-current-env notebooks/$*.ipynb
+
+# Planted mistakes, repeats over seeds, statistical power, and the site in a browser.
+verdicts:
+	$(ONE_THREAD) $(BIN)/pytest -m check
 
 # All that depends on JAX's version: its primitives as rndlib uses them, every solver and estimator once against its
-# definition, and the examples of every public name. Kernels, laws, statistics and figures need none.
-NEWEST = newest imports activations linearise factors stochastic descent exponential definitions docs
+# definition, and the examples of every public name.
+NEWEST = imports activations linearise stochastic descent exponential definitions docs
 newest:
-	.venv-newest/bin/pytest -m "not tools and not neural_tangents and not torch" $(NEWEST:%=tests/test_%.py)
+	$(ONE_THREAD) .venv-newest/bin/pytest -m "not neural_tangents and not torch" $(NEWEST:%=tests/test_%.py)
 
-environment:
-	@ci/bootstrap .venv
+guard:
+	$(BIN)/python ci/bench.py --quick
 
-environments:
-	@ci/bootstrap .venv .venv-newest .venv-workflow
+# The environments: the versions of ci/pins.txt, by uv where it is there and reaches its index, and else by pip. What
+# builds packages comes first, as an isolated build would take whichever version is newest.
+environment: .venv/stamp
+
+.venv/stamp: EXTRAS = dev
+.venv-newest/stamp: EXTRAS = figures,jax,test
+.venv/stamp .venv-newest/stamp: ci/pins.txt pyproject.toml
+	@test ! -L $(@D) || { echo "$(@D) is a link to another checkout's environment: remove the link"; exit 1; }
+	@test -n "$(PYTHON)" || { echo "rndlib needs Python 3.11 to 3.13 with venv: install one, or call make PYTHON=..."; exit 1; }
+	@test -x $(@D)/bin/python || { echo "$(@D): installing takes some minutes"; $(PYTHON) -m venv $(@D); }
+	@sed -E $(if $(findstring newest,$@),'/^(diffrax|jax|jaxlib|lineax)==/d; s/^# newest: //','') ci/pins.txt >$(@D)/pins.txt
+	@for packages in "flit_core setuptools" "--no-build-isolation --editable .[$(EXTRAS)]"; do \
+	  { command -v uv >/dev/null && uv pip install --quiet --python $(@D)/bin/python --constraint $(@D)/pins.txt $$packages; } || \
+	  $(@D)/bin/python -m pip install --quiet --no-compile --constraint $(@D)/pins.txt $$packages || exit 1; done
+	@$(@D)/bin/python -m pip check && touch $@

@@ -8,20 +8,28 @@ import ast
 import contextlib
 import gc
 import io
-import json
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from rndlib.paper.evidence.ledger import Verdict
-from rndlib.running import notebooks
-from rndlib.running.notebooks import Notebook
+import yaml
 
-SKIPPED = {"parameters", "figure", "beside"}
+from rndlib.paper import sources
+from rndlib.paper.evidence.claims import CLAIMS
+from rndlib.paper.evidence.ledger import ClaimsFail, Verdict
+
+NOTEBOOKS = sorted({claim.notebook for claim in CLAIMS.values()})
+"""The names of those that judge claims."""
+SKIPPED = {"figure", "beside"}
 
 
-def verdicts(notebook: Notebook, values: Mapping[str, Any], until: Collection[str] = ()) -> list[Verdict]:
-    """Run the notebook's cells with these parameters and return what its ledger holds.
+def small(notebook: str) -> dict[str, Any]:
+    """The values of the small size of a notebook, as papermill takes them by `-f`."""
+    return yaml.safe_load((sources.NOTEBOOKS / "smoke" / f"{notebook[:2]}.yaml").read_text(encoding="utf-8"))
+
+
+def verdicts(notebook: str, values: Mapping[str, Any], until: Collection[str] = (), repeat: int = 0) -> list[Verdict]:
+    """Run the notebook's cells with these parameters, and seeds that no other repeat has; what its ledger then holds.
 
     With `until`, only the cells that lead to these claims are run, and none after the first of them that failed.
 
@@ -29,27 +37,32 @@ def verdicts(notebook: Notebook, values: Mapping[str, Any], until: Collection[st
     ------
     Exception: whatever a cell raises.
     """
-    cells = json.loads(notebook.path.read_text(encoding="utf-8"))["cells"]
-    sources = [
-        "".join(cell["source"])
-        for cell in cells
-        if cell["cell_type"] == "code" and not SKIPPED & set(cell["metadata"].get("tags", []))
-    ]
-    scope: dict[str, Any] = {"__name__": notebook.name, **values}
-    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
-        for index in leading_to(sources, until) if until else range(len(sources)):
-            exec(compile(sources[index], f"{notebook.name}, code cell {index}", "exec"), scope)
+    cells = [cell for cell in sources.cells(notebook) if not SKIPPED & set(cell["metadata"].get("tags", []))]
+    declared, *texts = ["".join(cell["source"]) for cell in cells]
+    scope: dict[str, Any] = {"__name__": notebook}
+    exec(declared, scope)
+    scope |= values
+    if "seeds" in scope:
+        scope["seeds"] = [repeat * len(scope["seeds"]) + seed for seed in scope["seeds"]]
+    else:
+        scope["seed"] += repeat
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings(), contextlib.suppress(ClaimsFail):
+        for index in leading_to(texts, until) if until else range(len(texts)):
+            exec(compile(texts[index], f"{notebook}, code cell {index}", "exec"), scope)
             found = scope["ledger"].verdicts if "ledger" in scope else []
             if any(verdict.id in until and not verdict.passed for verdict in found):
                 break
-    return scope["ledger"].verdicts
+    reached = scope["ledger"].verdicts
+    scope.clear()
+    gc.collect()  # The functions of the cells refer to their scope, and with it keep all its networks.
+    return reached
 
 
-def leading_to(sources: Sequence[str], claims: Collection[str]) -> list[int]:
+def leading_to(texts: Sequence[str], claims: Collection[str]) -> list[int]:
     """The cells that name these claims, and before them those that set or change a name that is read in such a cell."""
     chosen, read = [], set()
-    for index in reversed(range(len(sources))):
-        tree = ast.parse(sources[index])
+    for index in reversed(range(len(texts))):
+        tree = ast.parse(texts[index])
         nodes = list(ast.walk(tree))
         strings = {node.value for node in nodes if isinstance(node, ast.Constant)}
         if strings.intersection(claims) or read.intersection(_changed(tree)):
@@ -70,12 +83,4 @@ def _changed(tree: ast.AST) -> set[str]:
             if isinstance(node, ast.Name | ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store):
                 found |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
             found |= _changed(node)
-    return found
-
-
-def repeat(name: str, profile: str, number: int, until: Collection[str] = ()) -> list[Verdict]:
-    """The verdicts of one repeat of a notebook, up to the first claim of `until` that fails."""
-    notebook = notebooks.find(name)
-    found = verdicts(notebook, notebook.repeated(notebook.settings(profile, []), number), until)
-    gc.collect()  # The functions of the cells refer to their scope, and with it keep all its networks.
     return found

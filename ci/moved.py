@@ -10,35 +10,42 @@ more.
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rndlib.paper.evidence import ledger
-from rndlib.paper.evidence.ledger import Verdict
+from rndlib.paper.evidence.ledger import Ledger, Verdict
 
 STORED = Path(__file__).resolve().parent.parent / "notebooks" / "ledger.json"
 ALLOWED = 1 / 20  # of the tolerance
 
 
-def moved(stored: Mapping[str, Any], verdicts: list[Verdict]) -> Iterator[str]:
+def numbers(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as it is stored."""
+    return {
+        "value": verdict.value,
+        "interval": verdict.interval and list(verdict.interval),
+        "control": verdict.control_value,
+        "near": verdict.near_value,
+    }
+
+
+def moved(stored: Mapping[str, Any], verdicts: Sequence[Verdict]) -> Iterator[str]:
     """What is wrong with these verdicts of a notebook, one line per fault."""
     if list(stored) != [verdict.id for verdict in verdicts]:
         yield f"verdicts on {', '.join(v.id for v in verdicts)}, and stored are those on {', '.join(stored)}"
         return
     for verdict in verdicts:
-        if not ledger.holds(verdict):
-            controls = ", ".join(f"{value:g}" for value in verdict.control_values)
-            yield f"{verdict.id} does not hold: {verdict.value:g}, its controls {controls}"
+        yield from ledger.faults(verdict)
         allowed = ALLOWED * abs(verdict.claim.tolerance)
-        row = stored[verdict.id]
-        ends = list(zip(("low end", "high end"), verdict.interval or (), row["interval"] or (), strict=False))
-        # A control lies anywhere above the tolerance, and is as uncertain as it is large.
-        controls = ("control", verdict.control_value, row["control"]), ("near control", verdict.near_value, row["near"])
-        for name, now, then in [("value", verdict.value, row["value"]), *ends, *controls]:
-            room = max(allowed, ALLOWED * abs(then)) if name.endswith("control") else allowed
-            if abs(now - then) > room:
-                yield f"{verdict.id}: {name} {now}, stored {then}, may move by {room:.2g}"
+        for key, now in numbers(verdict).items():
+            then = stored[verdict.id][key]
+            # A control lies anywhere above the tolerance, and is as uncertain as it is large.
+            room = max(allowed, ALLOWED * abs(then)) if key in ("control", "near") else allowed
+            pairs = list(zip(now, then, strict=True)) if now and then and key == "interval" else [(now, then)]
+            if any(a != b and (a is None or b is None or abs(a - b) > room) for a, b in pairs):
+                yield f"{verdict.id}: {key} {now}, stored {then}, may move by {room:.2g}"
 
 
 def main(folder: Path) -> int:
@@ -47,7 +54,7 @@ def main(folder: Path) -> int:
     wrong = [
         f"{name}: {line}"
         for name, rows in stored.items()
-        for line in moved(rows, ledger.read(folder / name / ledger.FILE))
+        for line in moved(rows, Ledger.read(folder / name / ledger.FILE).verdicts)
     ]
     print("\n".join(wrong) or f"{sum(map(len, stored.values()))} verdicts, every number where it was")
     return 1 if wrong else 0

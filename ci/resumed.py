@@ -7,14 +7,11 @@ count.
 import json
 import multiprocessing
 import os
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-from rndlib import cores
 
 PER_PROCESS = 25
 """Tasks that one process does; programs that JAX compiled stay in its memory."""
@@ -32,17 +29,22 @@ def results(record: Path, function: Callable[..., Any], sources: Mapping[Task, s
     found = recorded(record, sources)
     pending = [task for task in sources if task not in found]
     record.parent.mkdir(exist_ok=True)
-    os.environ.update(cores.threads(1))  # A task is small: one process per core beats several threads per task.
-    with (
-        record.open("a", encoding="utf-8") as lines,
-        tqdm(total=len(pending), unit=unit, disable=None) as progress,  # silent where there is no terminal
-    ):
-        for task, result in in_rounds(function, pending, len(cores.usable())):
-            found[task] = result
-            # A new line first, as the last one may have been cut short.
-            lines.write(f"\n{json.dumps({'source': sources[task], 'task': task, 'result': result})}")
-            lines.flush()
-            progress.update()
+    # A task is small: one process per core beats several threads per task.
+    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PJRT_NPROC", "PYTHON_CPU_COUNT"), "1"))
+    processes = multiprocessing.cpu_count()
+    size = PER_PROCESS * processes
+    with record.open("a", encoding="utf-8") as lines, tqdm(total=len(pending), unit=unit, disable=None) as progress:
+        # One pool after the other: one with `max_tasks_per_child` waits forever when a process ends (CPython's 115634).
+        for start in range(0, len(pending), size):
+            with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+                futures = {pool.submit(function, *task): task for task in pending[start : start + size]}
+                for future in as_completed(futures):
+                    task = futures[future]
+                    found[task] = future.result()
+                    # A new line first, as the last one may have been cut short.
+                    lines.write(f"\n{json.dumps({'source': sources[task], 'task': task, 'result': found[task]})}")
+                    lines.flush()
+                    progress.update()
     return found
 
 
@@ -56,29 +58,3 @@ def recorded(record: Path, sources: Mapping[Task, str]) -> dict[Task, Any]:
             if entry["source"] == sources.get(task):
                 found[task] = entry["result"]
     return found
-
-
-def in_rounds(function: Callable[..., Any], tasks: Sequence[Task], processes: int) -> Iterator[tuple[Task, Any]]:
-    """Every task, the arguments of the function, with its result, as soon as it is done.
-
-    One pool after the other, of PER_PROCESS tasks a process: a pool with `max_tasks_per_child` waits forever when a
-    process ends, in CPython 3.11 to 3.14 (its issue 115634).
-    """
-    context, size = multiprocessing.get_context("spawn"), PER_PROCESS * processes
-    for start in range(0, len(tasks), size):
-        with ProcessPoolExecutor(processes, context, end_with_the_study) as pool:
-            futures = {pool.submit(function, *task): task for task in tasks[start : start + size]}
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-
-
-def end_with_the_study() -> None:
-    """In a process of the pool: end when the study is killed, instead of going through what is left of it."""
-    study = multiprocessing.parent_process()
-
-    def end() -> None:
-        if study is not None:
-            study.join()
-            os._exit(1)
-
-    threading.Thread(target=end, daemon=True).start()

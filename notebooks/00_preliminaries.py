@@ -62,7 +62,7 @@ kernel_widths: list[int] = [64, 256, 1024, 3072]  # widths of P2 and P5
 kernel_networks: int = 12  # networks of P2 and P5 at each width
 train_widths: list[int] = [128, 512, 4096]  # widths of P3 and P4
 train_networks: int = 12  # networks of P3 and P4 at each width
-times: list[float] = [0.1, 1.0, 10.0]  # training times t of P3 and P4, besides t = infinity
+times: list[float] = [0.1, 1.0, 10.0]  # training times t of P3 and P4, besides infinity
 gd_steps: int = 10  # steps of gradient descent of P4, at a rate of 0.1 on the loss averaged over the training points
 kernel_activation: str = "tanh"  # nonlinearity of P1, P2 and P5
 kernel_depth: int = 3  # affine layers, the paper's L, of P1, P2 and P5; at least 3
@@ -94,12 +94,12 @@ from rndlib import (
     GradientDescent,
     GradientFlow,
     datasets,
-    figures,
     initial,
     kernels,
     laws,
 )
 from rndlib.activations import ACTIVATIONS
+from rndlib.paper import figures, parameters
 from rndlib.paper.evidence.claims import CLAIMS
 from rndlib.paper.evidence.ledger import Ledger
 from rndlib.paper.evidence.statistics import (
@@ -116,13 +116,14 @@ from rndlib.paper.evidence.tables import aligned
 from rndlib.theory.dynamics import gain
 from rndlib.theory.expectations import expectations
 
+parameters.check(globals(), "kernel_depth >= 3")
 warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 
 data = datasets.toy(data_seed, n_train=n_train, n_test=n_points)
 X, y, points = data.X, data.y, data.X_test
 net = MLP(3, depth=depth, activation=activation, sigma_w=sigma_w, sigma_b=sigma_b)
 deep = MLP(3, depth=kernel_depth, activation=kernel_activation, sigma_w=sigma_w, sigma_b=kernel_sigma_b)
-ledger = Ledger()
+ledger = Ledger("00_preliminaries")
 
 # %% [markdown]
 # The inputs are those of the paper's toy problem, drawn from $\mathcal{N}(0, I_3)$. P3 and P4 train networks, and use
@@ -631,7 +632,6 @@ figures.save(fig_p5_width, "fig_p5_width")
 
 # %% tags=["beside"]
 from rndlib.paper.practice.references import neural_tangents
-from rndlib.running.quiet import quiet
 from rndlib.training.backends.jax.precision import in_float64
 
 stax = None
@@ -658,7 +658,7 @@ def tower(at, nonlinearity):
 @in_float64
 def deviations(at, nonlinearity, time):
     """Largest deviations from neural-tangents of the NNGP kernel, NTK, and the law's mean and covariance, relative."""
-    with quiet():  # it warns about its quadrature, which this section measures
+    with warnings.catch_warnings(action="ignore"):  # it warns about its quadrature, which this section measures
         kernel_fn = tower(at, nonlinearity())
         theirs = kernel_fn(X, points, ("nngp", "ntk"))
         predicted = predict.gradient_descent_mse_ensemble(kernel_fn, X, y[:, None], learning_rate=1.0, diag_reg=0.0)
@@ -734,5 +734,4 @@ shown
 # ## Ledger
 
 # %%
-ledger.write()
-ledger
+ledger.close()

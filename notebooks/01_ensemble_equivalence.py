@@ -96,23 +96,24 @@ from rndlib import (
     GradientDescent,
     GradientFlow,
     datasets,
-    figures,
     kernels,
     laws,
 )
+from rndlib.paper import figures, parameters
 from rndlib.paper.evidence.claims import CLAIMS
 from rndlib.paper.evidence.ledger import Ledger
 from rndlib.paper.evidence.partners import Partners, Untrained
 from rndlib.paper.evidence.statistics import joint_law, limit, over_points, over_times, relative_variance
 from rndlib.paper.evidence.tables import aligned
 
+parameters.check(globals(), "n_joint <= n_points")
 warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 
 data = datasets.toy(data_seed, n_train=n_train, n_test=n_points)
 X, y, points = data.X, data.y, data.X_test
 net = MLP(3, width=width, depth=depth, activation=activation, sigma_w=sigma_w, sigma_b=sigma_b)
 flow = GradientFlow(rtol=rtol)
-ledger = Ledger()
+ledger = Ledger("01_ensemble_equivalence")
 
 
 def ensemble(net, members, labels, solver, seed=seed):
@@ -552,5 +553,4 @@ print(aligned(head, body))
 # ## Ledger
 
 # %%
-ledger.write()
-ledger
+ledger.close()

@@ -103,7 +103,7 @@ from math import inf
 import numpy as np
 
 from rndlib import MLP, RND, DeepEnsemble, DepartureWarning, GradientFlow, datasets, laws
-from rndlib.paper import figures
+from rndlib.paper import figures, parameters
 from rndlib.paper.evidence.claims import CLAIMS
 from rndlib.paper.evidence.ledger import Ledger
 from rndlib.paper.evidence.partners import Untrained
@@ -119,12 +119,15 @@ from rndlib.paper.evidence.statistics import (
 )
 from rndlib.paper.evidence.tables import aligned
 
+parameters.check(
+    globals(), "heads >= 2", "n_joint <= n_points", "ensembles <= bodies", "all(crowd[-1] % K == 0 for K in crowd)"
+)
 warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 
 data = datasets.toy(data_seed, n_train=n_train, n_test=n_points)
 X, y, points = data.X, data.y, data.X_test
 net = MLP(3, width=width, depth=depth, activation=activation, sigma_w=sigma_w, sigma_b=sigma_b)
-ledger = Ledger()
+ledger = Ledger("02_multihead_chi_squared")
 
 
 def rnd(count, time=inf):
@@ -465,5 +468,4 @@ print(aligned(["bodies", "heads on each", "predicted by the rule", "measured", "
 # ## Ledger
 
 # %%
-ledger.write()
-ledger
+ledger.close()

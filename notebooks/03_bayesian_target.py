@@ -99,10 +99,10 @@ from rndlib import (
     DepartureWarning,
     GradientFlow,
     datasets,
-    figures,
     kernels,
     laws,
 )
+from rndlib.paper import figures, parameters
 from rndlib.paper.evidence.claims import CLAIMS
 from rndlib.paper.evidence.controls import MisbuiltTarget, NoiseWithoutPull
 from rndlib.paper.evidence.ledger import Ledger
@@ -112,6 +112,7 @@ from rndlib.paper.evidence.tables import aligned
 from rndlib.theory.crowding import TOLERATED, predicted_ratio
 from rndlib.training.weights import Role
 
+parameters.check(globals(), "n_joint <= n_points")
 warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 
 data = datasets.toy(data_seed, n_train=n_train, n_test=n_points)
@@ -121,7 +122,7 @@ zero = np.zeros(n_joint)
 net = MLP(3, width=width, depth=depth, activation=activation, sigma_w=sigma_w, sigma_b=sigma_b)
 larger = replace(net, sigma_w=1.05 * sigma_w)
 flow = GradientFlow(rtol=rtol)
-ledger = Ledger()
+ledger = Ledger("03_bayesian_target")
 
 
 def worst(findings):
@@ -640,5 +641,4 @@ figures.save(fig_crowded, "fig_crowded")
 # ## Ledger
 
 # %%
-ledger.write()
-ledger
+ledger.close()

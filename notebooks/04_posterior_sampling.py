@@ -97,9 +97,9 @@ from rndlib import (
     GradientFlow,
     HeadsWarning,
     datasets,
-    figures,
     laws,
 )
+from rndlib.paper import figures, parameters
 from rndlib.paper.evidence.claims import CLAIMS
 from rndlib.paper.evidence.ledger import Ledger
 from rndlib.paper.evidence.partners import Partners, Untrained
@@ -118,13 +118,14 @@ from rndlib.paper.evidence.statistics import (
 )
 from rndlib.paper.evidence.tables import aligned
 
+parameters.check(globals(), "heads >= 2", "corners <= n_train")
 warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 
 data = datasets.toy(data_seed, n_train=n_train, n_test=n_points)
 X, y, points = data.X, data.y, data.X_test
 net = MLP(3, width=width, depth=depth, activation=activation, sigma_w=sigma_w, sigma_b=sigma_b)
 flow = GradientFlow(rtol=rtol)
-ledger = Ledger()
+ledger = Ledger("04_posterior_sampling")
 
 mean = BayesianRND(replace(net, width=mean_widths[-1]), heads=1, seed=seed, solver=flow).fit(X, y).predict
 
@@ -502,5 +503,4 @@ print(aligned(["heads K of a body", "N K / P", "mean squared error over the post
 # ## Ledger
 
 # %%
-ledger.write()
-ledger
+ledger.close()

@@ -84,14 +84,15 @@ from rndlib import (
     GradientFlow,
     HeadsWarning,
     datasets,
-    figures,
     laws,
 )
 from rndlib.cores import parallel
+from rndlib.paper import figures, parameters
 from rndlib.paper.evidence import statistics
 from rndlib.paper.evidence.ledger import Ledger
 from rndlib.paper.evidence.partners import Untrained
 
+parameters.check(globals(), "few <= heads", "side_seeds <= len(seeds)")
 warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 
 warnings.simplefilter("ignore", HeadsWarning)  # this notebook is about 512 heads on a narrow body
@@ -99,7 +100,7 @@ warnings.simplefilter("ignore", HeadsWarning)  # this notebook is about 512 head
 data = datasets.toy(data_seed, n_train=n_train, n_test=n_test)
 net = MLP(3, depth=depth, activation=activation, sigma_w=sigma_w, sigma_b=sigma_b)
 flow = GradientFlow(rtol=rtol)
-ledger = Ledger()
+ledger = Ledger("05_numerical_analysis")
 
 # %% [markdown]
 # ## The experiment
@@ -432,5 +433,4 @@ print(
 # ## Ledger
 
 # %%
-ledger.write()
-ledger
+ledger.close()

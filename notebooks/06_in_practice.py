@@ -34,10 +34,11 @@ seed: int = 0  # seed of the live split and fit
 import numpy as np
 
 from rndlib import BayesianRND
-from rndlib.paper import figures
+from rndlib.paper import figures, parameters
 from rndlib.paper.evidence.ledger import Ledger
 from rndlib.paper.practice import data, stored
 
+parameters.check(globals())
 patients = data.split("diabetes", seed)
 model = BayesianRND(heads=heads, seed=seed).fit(patients.X, patients.y)
 low, high = model.interval(patients.X_test, level=0.9)
@@ -130,7 +131,7 @@ for name in tables:
 
 # %%
 print(stored.table("digits", ("held-out digits", "photographs"), digits=3))
-Ledger().write()  # No claim of the paper is judged here.
+Ledger("06_in_practice").write()  # No claim of the paper is judged here.
 
 # %% [markdown]
 # The distance to the nearest training image needs no training. Where it is the higher one in this table, use it first.

@@ -76,7 +76,7 @@ import numpy as np
 import torch
 
 from rndlib import RND, BayesianRND, DeepEnsemble, DepartureWarning, GradientFlow, initial, kernels, laws
-from rndlib.paper import figures
+from rndlib.paper import figures, parameters
 from rndlib.paper.evidence.claims import CLAIMS
 from rndlib.paper.evidence.ledger import Ledger
 from rndlib.paper.evidence.partners import Partners, Untrained
@@ -93,11 +93,12 @@ from rndlib.paper.evidence.statistics import (
 from rndlib.paper.practice import convolutions, data
 from rndlib.theory.dynamics import gain
 
+parameters.check(globals(), "n_points % 2 == 0", "n_joint % 2 == 0", "n_joint <= n_points")
 warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 
 torch.set_num_threads(1)  # Its threads and those of JAX wait for each other.
 flow = GradientFlow(rtol=rtol)
-ledger = Ledger()
+ledger = Ledger("07_any_network")
 
 
 def worst(findings):
@@ -467,5 +468,4 @@ ledger
 # ## Ledger
 
 # %%
-ledger.write()
-ledger
+ledger.close()

@@ -79,9 +79,9 @@ from rndlib import (
     HeadsWarning,
     datasets,
     explain_setting,
-    figures,
     laws,
 )
+from rndlib.paper import figures, parameters
 from rndlib.paper.evidence.ledger import Ledger
 from rndlib.paper.evidence.statistics import over_times, to_law
 from rndlib.paper.evidence.tables import aligned
@@ -89,6 +89,7 @@ from rndlib.paper.practice import measured, settings
 from rndlib.paper.practice.loops import Loop, Paper
 from rndlib.paper.practice.regressions import own_regressions
 
+parameters.check(globals(), "width >= 4")
 warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 
 warnings.simplefilter("ignore", HeadsWarning)  # D-heads is about too many heads
@@ -97,7 +98,7 @@ net = replace(settings.PAPER, width=width)
 flow = GradientFlow(rtol=0.05)
 paper = datasets.toy(data_seed, n_test=n_points)
 X, y, points = paper.X, paper.y, paper.X_test
-ledger = Ledger()
+ledger = Ledger("08_departures")
 
 
 def members(labels, n=width, time=inf):
@@ -403,5 +404,4 @@ print(explain_setting(labels=4, optimizer="Adam"))
 # ## Ledger
 
 # %%
-ledger.write()
-ledger
+ledger.close()

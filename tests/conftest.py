@@ -1,6 +1,5 @@
 """Shapes and types of rndlib's annotations are checked while the tests run, and hypothesis repeats its examples."""
 
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +10,6 @@ from jaxtyping import config, install_import_hook
 
 # Before anything imports rndlib: a module that is loaded already is not checked.
 install_import_hook("rndlib", "typecheck.check")
-
-# A script that runs the tests in the background has them ignore interrupts, and what they start and interrupt, too.
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("rndlib", deadline=None, derandomize=True)
 settings.load_profile("rndlib")

@@ -5,14 +5,14 @@ import subprocess
 import sys
 from dataclasses import fields, replace
 from math import inf, nan
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from rndlib import laws, output
+from rndlib import laws
+from rndlib.paper import output
 from rndlib.paper.evidence.claims import CLAIMS, NO_CLAIMS, TABLE, Claim, Finding, declared
-from rndlib.paper.evidence.ledger import FILE, Ledger, Verdict, holds, read, table
+from rndlib.paper.evidence.ledger import FILE, ClaimsFail, Ledger, Verdict, holds, table
 
 BELOW, ABOVE = Finding(0.1, (0.04, 0.1)), Finding(0.9)
 
@@ -153,7 +153,7 @@ def test_unknown_and_repeated_claims():
 def test_written_and_read_back(run_folder):
     ledger = _ledger()
     ledger.write()
-    assert read(run_folder / FILE) == ledger.verdicts
+    assert Ledger.read(run_folder / FILE).verdicts == ledger.verdicts
     assert [path.name for path in run_folder.iterdir()] == [FILE]
 
 
@@ -178,36 +178,38 @@ def test_a_write_that_fails_leaves_the_old_file(run_folder, monkeypatch):
     assert [path.read_text() for path in run_folder.iterdir()] == ["old"]
 
 
-def _row(**changes: object) -> dict[str, object]:
-    return {**_ledger().verdicts[0].row(), **changes}
+def test_closing_shows_a_ledger_that_holds_and_raises_after_writing_one_that_does_not(run_folder, capsys):
+    ledger = _ledger()
+    assert ledger.close() is ledger
+    assert capsys.readouterr().out == ""
+    _record(ledger, "E2", ABOVE, BELOW)
+    with pytest.raises(ClaimsFail, match=r"E2 fails: 0.9 is above the tolerance 0.1; E2 .*negative control passes"):
+        ledger.close()
+    assert Ledger.read(run_folder / FILE).verdicts == ledger.verdicts
+    assert capsys.readouterr().out == f"{ledger}\n"
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    "change",
     [
-        ("", "Expecting value"),
-        ("[]", "list indices"),
-        ('{"verdicts": []}', "'claims'"),
-        (json.dumps({"claims": [_row(extra=1)]}), "'extra': 1"),
-        (json.dumps({"claims": [{"id": "E1"}]}), "'statement'"),
-        (json.dumps({"claims": [_row(passed=False)]}), "contradicts its numbers"),
-        (json.dumps({"claims": [_row(control_rejected=False)]}), "contradicts its numbers"),
-        (json.dumps({"claims": [_row(value="0.1")]}), ""),
-        (json.dumps({"claims": [_row(value=nan)]}), "nan is not a finite number"),
-        (json.dumps({"claims": [_row(interval=[0.0])]}), "not enough values"),
-        (json.dumps({"claims": ["E1"]}), "not a mapping"),
+        lambda content: [],
+        lambda content: content.pop("sources"),
+        lambda content: content["claims"][0].pop("value"),
+        lambda content: content["claims"][0].update(id="E9"),
+        lambda content: content["claims"][0].update(value="0.1"),
+        lambda content: content["claims"][0].update(value=nan),
+        lambda content: content["claims"][0].update(interval=[0.0]),
+        lambda content: content["claims"].append(content["claims"][0]),
     ],
 )
-def test_a_corrupt_file_is_named(tmp_path, content, message):
-    path = tmp_path / FILE
-    path.write_text(content)
-    with pytest.raises(ValueError, match=f"{FILE} is not a ledger .*{message}"):
-        read(path)
-
-
-def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        read(tmp_path / FILE)
+def test_a_file_that_is_no_ledger_of_todays_claims_is_named(run_folder, change):
+    _ledger().write()
+    content = json.loads((run_folder / FILE).read_text())
+    if change(content) == []:
+        content = []
+    (run_folder / FILE).write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=f"{FILE} is not a ledger of today's claims"):
+        Ledger.read(run_folder / FILE)
 
 
 def test_the_table_lines_up_and_is_rounded():
@@ -225,25 +227,12 @@ def test_the_table_lines_up_and_is_rounded():
 
 
 def test_the_ledger_is_light():
-    """The command line reads ledgers, and should not wait for SciPy to do so."""
+    """`rndlib.paper.verify` should not wait for SciPy, and papermill loads the engine whenever it starts."""
     code = (
-        "import sys, rndlib.paper.evidence.ledger\n"
+        "import sys, rndlib.paper.verify, rndlib.paper.engine\n"
         "sys.exit(bool({'scipy', 'jax', 'torch', 'matplotlib'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_a_file_of_an_older_version_is_read_too(tmp_path):
-    verdict = _ledger().verdicts[0]
-    row = {key: value for key, value in verdict.row().items() if key not in ("check", "why")}
-    (tmp_path / FILE).write_text(json.dumps({"claims": [row]}))
-    assert read(tmp_path / FILE) == [replace(verdict, claim=replace(verdict.claim, check="", why=""))]
-
-
-def test_the_readme_shows_the_claims_as_declared():
-    from rndlib.running import reports
-
-    assert reports.declared() in (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_claim_names_the_function_that_checks_it():

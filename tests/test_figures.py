@@ -7,8 +7,7 @@ import drawings
 import matplotlib as mpl
 import pytest
 
-from rndlib import output
-from rndlib.paper import figures
+from rndlib.paper import figures, output
 from rndlib.paper.figures.style import GREY, LOOKS, looks
 
 

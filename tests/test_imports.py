@@ -33,8 +33,8 @@ def test_descriptions_kernels_laws_and_estimators_load_no_backend():
 
 
 @pytest.mark.tools
-def test_commands_start_without_what_takes_seconds_to_import():
-    assert not loaded_after("import rndlib.running.cli") & {"scipy", "papermill", "nbformat"}
+def test_verdicts_are_read_without_what_takes_seconds_to_import():
+    assert not loaded_after("import rndlib.paper.verify") & {"scipy", "papermill", "nbformat"}
 
 
 @pytest.mark.torch

@@ -17,9 +17,9 @@ from scipy import stats
 
 from rndlib.any_network import AnyNetwork
 from rndlib.estimators import RND, BayesianEnsemble, BayesianRND, DeepEnsemble, bayesian_rnd
+from rndlib.paper import sources
 from rndlib.paper.evidence import studies
 from rndlib.paper.evidence.claims import CLAIMS
-from rndlib.running import notebooks
 from rndlib.theory import kernels, laws, reference
 from rndlib.training import weights
 from rndlib.training.backends.jax import JaxBackend, activations, linearise
@@ -27,7 +27,7 @@ from rndlib.training.flow import integration
 from rndlib.training.problem import Task
 from rndlib.training.weights import Role, draw
 
-pytestmark = pytest.mark.tools
+pytestmark = pytest.mark.check
 
 KERNELS, CHI2, ENSEMBLES, TARGET, SAMPLES, OWN = (
     "00_preliminaries",
@@ -315,13 +315,13 @@ def _as_a_user():
 
 def failed(notebook: str, claims: str) -> set[str]:
     """Of these claims, those that fail in a run of the notebook; it ends at the first."""
-    found = ledgers.repeat(notebook, "smoke", 0, claims.split())
+    found = ledgers.verdicts(notebook, ledgers.small(notebook), claims.split())
     return {verdict.id for verdict in found if not verdict.passed} & set(claims.split())
 
 
 def test_without_a_mistake_the_claims_hold():
     """In the calibration on record, of which tests/test_studies.py holds the same repeat against a new run."""
-    on_record = {row["id"]: row["first"][0] for row in studies.read(notebooks.folder(), studies.CALIBRATION)}
+    on_record = {row["id"]: row["first"][0] for row in studies.read(sources.NOTEBOOKS, studies.CALIBRATION)}
     for claim in {claim for mistake in MISTAKES for claim in mistake.claims.split()}:
         assert on_record[claim]["repeat"] == 0
         assert on_record[claim]["value"] <= CLAIMS[claim].tolerance < on_record[claim]["control"]

@@ -5,10 +5,12 @@ import json
 import re
 from pathlib import Path
 
+import ledgers
 import pytest
 
+from rndlib.paper import parameters
+from rndlib.paper.evidence.claims import CLAIMS
 from rndlib.paper.evidence.ledger import rounded
-from rndlib.running import notebooks
 
 pytestmark = pytest.mark.tools
 
@@ -56,18 +58,29 @@ def test_the_readme_shows_the_figures_that_are_stored(figure, notebook, place):
     assert shown == stored[place]
 
 
-@each
-def test_parameters_and_profiles_are_accepted(path):
-    notebook = notebooks.read(path)
-    assert notebook.parameters
-    assert notebook.settings("paper", []) == {p.name: p.default for p in notebook.parameters}
-    assert notebook.settings("smoke", []) != notebook.settings("paper", [])
+def test_every_notebook_has_small_sizes_of_its_own_parameters():
+    assert sorted(path.stem for path in (PLACE / "smoke").iterdir()) == [path.stem[:2] for path in STORED]
+    for path in STORED:
+        declared: dict[str, object] = {}
+        exec("".join(code_cells(path)[0]["source"]), declared)
+        values = ledgers.small(path.stem)
+        assert set(values) <= set(declared)
+        assert values != {name: declared[name] for name in values}
+        parameters.check(declared | values)
 
 
-def test_profiles_are_for_notebooks_that_exist():
-    declared = notebooks.profiles(PLACE)
-    assert set(declared) == {path.stem for path in STORED}
-    assert {profile for profiles in declared.values() for profile in profiles} == {"smoke"}
+def test_the_stored_ledger_is_what_the_notebooks_show():
+    stored = json.loads((PLACE / "ledger.json").read_text(encoding="utf-8"))
+    assert list(stored) == ledgers.NOTEBOOKS
+    assert {id_ for rows in stored.values() for id_ in rows} == set(CLAIMS)
+    for name, rows in stored.items():
+        cells = code_cells(PLACE / f"{name}.ipynb")
+        shown = "".join(cells[-1]["outputs"][0]["data"]["text/plain"]).splitlines()[2:]
+        for (id_, row), line in zip(rows.items(), shown, strict=True):
+            cells_of_line = [cell.strip() for cell in line.strip("|").split("|")]
+            assert cells_of_line[0] == id_
+            assert cells_of_line[3] == rounded(row["value"])
+            assert cells_of_line[-1] == "PASS"
 
 
 @each

@@ -1,4 +1,4 @@
-"""The ledger over many seeds: the scripts that repeat it, hold a run against the stored one, and report both."""
+"""The ledger over many seeds and settings: scripts that repeat it, resume, and hold a run against the stored one."""
 
 import json
 
@@ -6,128 +6,29 @@ import ledgers
 import moved
 import pytest
 import repeats
+import resumed
 
-from rndlib.paper.evidence import ledger, studies
-from rndlib.paper.evidence.claims import CLAIMS, NO_CLAIMS, Finding
+from rndlib.paper.evidence import studies
+from rndlib.paper.evidence.claims import CLAIMS, Finding
 from rndlib.paper.evidence.ledger import Ledger
-from rndlib.running import notebooks, runs
 
 pytestmark = pytest.mark.tools
 
-PLACE = repeats.ROOT / "notebooks"
-NAMES = sorted({path.stem for path in PLACE.glob("*.ipynb")} - NO_CLAIMS)
+NAME = "01_ensemble_equivalence"
 
 
-def test_a_notebook_and_its_repeat_say_the_same_to_the_last_bit(tmp_path):
-    name = "01_ensemble_equivalence"
-    notebook = notebooks.find(name)
-    values = {**notebook.settings("smoke", []), "networks": 60, "time_networks": 40, "narrow_networks": 20}
-    result = runs.run(notebook, values, "smoke", tmp_path)
-    assert result.verdicts == ledgers.verdicts(notebook, values)
-
-
-def test_repeats_share_no_seed():
-    for name in NAMES:
-        notebook = notebooks.find(name)
-        own = notebook.settings("smoke", [])
-        first, second = (notebook.repeated(own, repeat) for repeat in (0, 1))
-        assert first == own
-        changed = {key for key in first if first[key] != second[key]}
-        assert changed in ({"seed"}, {"seeds"})
-        if changed == {"seeds"}:
-            assert not set(first["seeds"]) & set(second["seeds"])
-
-
-@pytest.fixture
-def study(tmp_path, monkeypatch):
-    """A study of two notebooks and three repeats that writes into a temporary folder."""
-    (tmp_path / "notebooks").mkdir()
-    monkeypatch.setattr(repeats, "ROOT", tmp_path)
-    return repeats.Study("trial", "smoke", range(3))
-
-
-def verdict(id_, value, control, near=2):
-    return {
-        "id": id_, "passed": value <= 1, "value": value, "rejected": control > 1, "control": control,
-        "near_rejected": near > 1, "near": near,
-    }  # fmt: skip
-
-
-def test_the_table_counts_the_ways_to_be_wrong(study):
-    outcomes = [(0.5, 2, 1.2), (1.5, 2, 0.8), (0.5, 0.9, 0.7)]
-    found = {("n", number): [verdict("Z1", *values)] for number, values in enumerate(outcomes)}
-    (row,) = repeats.table(study, found)["rows"]
-    assert (row["repeats"], row["failed"], row["missed"], row["near_missed"]) == (3, 1, 1, 2)
-    assert row["wrong"] == [1, 2]
-    assert [tuple(numbers.values()) for numbers in row["first"]] == [(k, *of) for k, of in enumerate(outcomes)]
-
-
-def test_a_study_of_some_notebooks_keeps_the_rows_of_all_others(study, tmp_path):
-    stored = tmp_path / "trial.json"
-    both = {("m", 0): [verdict("Y1", 0.5, 2)], ("n", 0): [verdict("Z1", 0.5, 2), verdict("Z2", 0.5, 2)]}
-    whole = repeats.beside(stored, repeats.table(study, both), ["m", "n"])
-    assert [row["id"] for row in whole["rows"]] == ["Y1", "Z1", "Z2"]
-    stored.write_text(json.dumps(whole))
-    again = repeats.table(study, {("m", 0): [verdict("Y1", 0.7, 2)]})
-    rows = repeats.beside(stored, again, ["m"])["rows"]
-    assert [(row["id"], row["first"][0]["value"]) for row in rows] == [("Y1", 0.7), ("Z1", 0.5), ("Z2", 0.5)]
-
-
-def test_the_source_changes_with_library_notebook_and_profile():
-    name, other = NAMES[:2]
-    assert repeats.source(name, "smoke") == repeats.source(name, "smoke")
-    assert len({repeats.source(n, profile) for n in (name, other) for profile in ("smoke", "paper")}) == 4
-
-
-def test_the_report_has_both_studies(tmp_path):
-    seen = [(0.08, 0.5, 0.3), (0.44, 0.5, 0.3), (0.06, 0.5, 0.09)]
-    first = [{"repeat": k, "value": v, "control": c, "near": near} for k, (v, c, near) in enumerate(seen)]
-    counts = {"repeats": 200, "failed": 2, "missed": 0, "near_missed": 3, "wrong": [3, 9]}
-    row = {"id": "E1", "notebook": NAMES[0], **counts, "first": first}
-    assert studies.report(tmp_path) == []
-    for name in (studies.CALIBRATION, studies.OTHER_SEEDS):
-        (tmp_path / name).write_text(json.dumps({"profile": "smoke", "rows": [row]}))
-    text = "\n".join(studies.report(tmp_path))
-    assert "| 0.08 0.44 0.06 | 0.5 0.5 0.5 " in text
-    assert "| 0.3 0.3 0.09 " in text
-    assert "| PASS FAIL FAIL |" in text
-    assert "1.5 % (at most 3.8 %)" in text
-    assert "anywhere in the ledger: 1.0 % (at most 3.1 %) of the repeats" in text
-    # Clopper and Pearson: the share p at which two or fewer of 200 are seen in one study of twenty.
-    assert "1.0 % (at most 3.1 %)" in text
-    assert "0.0 % (at most 1.5 %)" in text
-
-
-def test_numbers_that_moved_are_named():
-    book = Ledger()
-    book.record("E1", Finding(0.05, (0.0, 0.05)), Finding(0.6), Finding(0.2))
-    stored = {"E1": {"value": 0.05, "interval": [0.0, 0.05], "control": 0.6, "near": 0.2}}
-    assert list(moved.moved(stored, book.verdicts)) == []
-    room = moved.ALLOWED * CLAIMS["E1"].tolerance
-    little, much = 0.05 + 0.9 * room, 0.05 + 1.1 * room
-    assert list(moved.moved({"E1": {**stored["E1"], "value": little}}, book.verdicts)) == []
-    (line,) = moved.moved({"E1": {**stored["E1"], "value": much}}, book.verdicts)
-    assert line.startswith("E1: value 0.05")
-    assert len(list(moved.moved({"E2": stored["E1"]}, book.verdicts))) == 1
-    (line,) = moved.moved({"E1": {**stored["E1"], "near": 0.3}}, book.verdicts)
-    assert line.startswith("E1: near control 0.2, stored 0.3")
-    failing = Ledger()
-    failing.record("E1", Finding(0.6, (0.0, 0.10)), Finding(0.6), Finding(0.2))
-    assert any("does not hold" in line for line in moved.moved(stored, failing.verdicts))
-
-
-def test_the_stored_ledger_is_what_the_notebooks_show():
-    stored = json.loads((PLACE / "ledger.json").read_text(encoding="utf-8"))
-    assert list(stored) == NAMES
-    assert {id_ for rows in stored.values() for id_ in rows} == set(CLAIMS)
-    for name, rows in stored.items():
-        cells = json.loads((PLACE / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
-        shown = "".join(cells[-1]["outputs"][0]["data"]["text/plain"]).splitlines()[2:]
-        for (id_, row), line in zip(rows.items(), shown, strict=True):
-            cells_of_line = [cell.strip() for cell in line.strip("|").split("|")]
-            assert cells_of_line[0] == id_
-            assert cells_of_line[3] == ledger.rounded(row["value"])
-            assert cells_of_line[-1] == "PASS"
+def test_every_repeat_has_seeds_of_its_own(monkeypatch):
+    found = []
+    cells = [
+        {"source": ["seed = 3; seeds = [0, 2]"], "metadata": {}},
+        {"source": ["note(seed, seeds)"], "metadata": {}},
+    ]
+    skipped = {"source": ["a mistake"], "metadata": {"tags": ["figure"]}}
+    monkeypatch.setattr(ledgers.sources, "cells", lambda name: [*cells, skipped])
+    for repeat in (0, 2):
+        values = {"note": lambda *seeds: found.append(seeds), "ledger": Ledger(), "seeds": [0, 1, 5]}
+        ledgers.verdicts(NAME, values, repeat=repeat)
+    assert found == [(3, [0, 1, 5]), (3, [6, 7, 11])]
 
 
 def test_only_cells_that_lead_to_a_claim_are_run():
@@ -145,3 +46,88 @@ def test_only_cells_that_lead_to_a_claim_are_run():
     # What a cell changes counts as set there, and the `first` of a comprehension is one of its own.
     assert ledgers.leading_to(cells, ["B"]) == [0, 1, 3, 4, 5, 6]
     assert ledgers.leading_to(cells, ["C"]) == [0, 1, 4, 7]
+
+
+def test_the_table_counts_the_ways_to_be_wrong():
+    outcomes = [(0.05, 0.2, 0.12), (0.15, 0.2, 0.08), (0.05, 0.09, 0.07)]  # E1's tolerance is 0.1
+    keys = ("value", "control", "near")
+    found = {(NAME, k): [{"id": "E1", **dict(zip(keys, of, strict=True))}] for k, of in enumerate(outcomes)}
+    (row,) = repeats.counts(found)
+    assert (row["repeats"], row["failed"], row["missed"], row["near_missed"]) == (3, 1, 1, 2)
+    assert row["wrong"] == [1, 2]
+    assert [tuple(numbers.values()) for numbers in row["first"]] == [(k, *of) for k, of in enumerate(outcomes)]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "shown"),
+    [
+        ((0.05, 9.0, 0.3), "0.05"),
+        ((0.2, 9.0, 0.3), "0.2 (FAIL)"),
+        ((0.05, 0.1, 0.1), "0.05 (far passes, near passes)"),
+        ((float("nan"), 9.0, 9.0), "nan (FAIL)"),
+        (None, "no verdict"),
+    ],
+)
+def test_a_claim_has_a_row_and_a_setting_a_column(numbers, shown):
+    keys = ("value", "control", "near")
+    reached = [{"id": "E1", **dict(zip(keys, numbers, strict=True))}] if numbers else None
+    rows = repeats.by_setting({(NAME, "depth=3"): reached})
+    assert [row["id"] for row in rows] == [claim.id for claim in CLAIMS.values() if claim.notebook == NAME]
+    assert (("E1", "depth=3") in studies.misses(rows)) == (shown != "0.05")
+    (line,) = (line for line in studies.other_settings(rows).splitlines() if "E1" in line)
+    assert [text.strip() for text in line.split("|")][1:-1] == ["E1", "0.1", shown]
+
+
+def test_the_page_explains_each_verdict_that_fails_at_a_setting_and_no_other():
+    rows = studies.read(repeats.ROOT / "notebooks", studies.OTHER_SETTINGS)
+    assert {row["id"] for row in rows} == {claim.id for claim in CLAIMS.values() if claim.notebook[:2] <= "05"}
+    assert all(set(row["settings"]) == set(repeats.SETTINGS) for row in rows)
+    page = (repeats.ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    lines = [line.split("|") for line in page.splitlines() if line.startswith("| ") and "`" in line]
+    explained = {
+        (claim, setting.strip(" `"))
+        for _, claims, settings, *_ in lines
+        for claim in claims.replace(",", " ").split()
+        for setting in settings.split(",")
+    }
+    assert explained == studies.misses(rows)
+
+
+def test_sizes_of_a_setting():
+    assert (
+        repeats.values("02_multihead_chi_squared", "depth=3").items() >= {"depth": 3, "width": 256, "wider": 64}.items()
+    )
+    assert repeats.values("05_numerical_analysis", "sigma_w=2.0")["widths"] == [32, 2048]
+
+
+def test_what_is_missing_on_record_is_computed_and_nothing_else(tmp_path):
+    record = tmp_path / "results" / "trial.jsonl"
+    sources = {(2, n): "a" for n in range(3)}
+    assert resumed.results(record, pow, sources, "power") == {(2, n): 2**n for n in range(3)}
+    lines = [line for line in record.read_text().splitlines() if line]
+    assert len(lines) == 3
+    # Killed while it wrote; one of another source; one that nobody asks about; a wrong one, which nobody doubts.
+    other = {"source": "b", "task": [2, 1], "result": 99}
+    wrong = {"source": "a", "task": [2, 0], "result": -1}
+    record.write_text("\n".join([*map(json.dumps, (other, wrong)), lines[0].replace("2, ", "7, "), lines[0][:-3]]))
+    assert resumed.recorded(record, sources) == {(2, 0): -1}
+    assert resumed.results(record, pow, sources, "power") == {(2, 0): -1, (2, 1): 2, (2, 2): 4}
+
+
+def test_numbers_that_moved_are_named():
+    book = Ledger()
+    book.record("E1", Finding(0.05, (0.0, 0.05)), Finding(0.6), Finding(0.2))
+    stored = {"E1": {"value": 0.05, "interval": [0.0, 0.05], "control": 0.6, "near": 0.2}}
+    room = moved.ALLOWED * CLAIMS["E1"].tolerance
+
+    def faults(**changes):
+        return [line[:14] for line in moved.moved({"E1": stored["E1"] | changes}, book.verdicts)]
+
+    assert faults() == faults(value=0.05 + 0.9 * room) == faults(control=0.61) == []
+    assert faults(value=0.05 + 1.1 * room) == ["E1: value 0.05"]
+    assert faults(near=0.3) == ["E1: near 0.2, "]
+    assert faults(interval=[0.0, 0.06]) == faults(interval=None) == ["E1: interval ["]
+    assert len(list(moved.moved({"E2": stored["E1"]}, book.verdicts))) == 1
+    failing = Ledger()
+    failing.record("E1", Finding(0.6, (0.0, 0.10)), Finding(0.6), Finding(0.2))
+    assert any("E1 fails" in line for line in moved.moved(stored, failing.verdicts))

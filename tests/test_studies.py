@@ -6,12 +6,11 @@ import pytest
 import repeats
 
 from rndlib.paper.evidence import studies
-from rndlib.paper.evidence.claims import CLAIMS, NO_CLAIMS
+from rndlib.paper.evidence.claims import CLAIMS
 
-pytestmark = pytest.mark.tools
+pytestmark = pytest.mark.check
 
 PLACE = repeats.ROOT / "notebooks"
-NAMES = sorted({path.stem for path in PLACE.glob("*.ipynb")} - NO_CLAIMS)
 CALIBRATION = {row["id"]: row for row in studies.read(PLACE, studies.CALIBRATION)}
 
 
@@ -33,9 +32,9 @@ def test_five_other_seeds_give_the_same_verdicts():
             assert numbers["value"] <= CLAIMS[row["id"]].tolerance < wrong, (row["id"], numbers)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ledgers.NOTEBOOKS)
 def test_a_repeat_again_has_the_numbers_on_record(name):
-    for verdict in ledgers.repeat(name, "smoke", 0):
+    for verdict in ledgers.verdicts(name, ledgers.small(name)):
         numbers = CALIBRATION[verdict.id]["first"][0]
         assert numbers["repeat"] == 0
         room = moved.ALLOWED * abs(verdict.claim.tolerance)

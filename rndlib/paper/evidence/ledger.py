@@ -1,4 +1,4 @@
-"""The ledger: one verdict per claim, shown at the end of a notebook and read back by the command line.
+"""The ledger: one verdict per claim, shown at the end of a notebook and read back by `rndlib.paper.verify`.
 
 Every check has one scalar value and passes if that value is at most a tolerance declared beforehand. The same check on
 a wrong variant (the negative control) must exceed the tolerance: a check that would accept the wrong variant too shows
@@ -6,13 +6,13 @@ nothing. A second variant is wrong by little (the near control), and must exceed
 """
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from rndlib import output
+from rndlib.paper import output, sources
 from rndlib.paper.evidence.claims import CLAIMS, Claim, Finding
 from rndlib.paper.evidence.tables import aligned
 
@@ -59,16 +59,21 @@ class Verdict:
         return self.control_value, self.near_value
 
     def row(self) -> dict[str, Any]:
-        """The claim and its verdict as one flat object, as in `claims.json`."""
-        return asdict(self.claim) | {
+        """The verdict as it stands in `claims.json`; what is declared is there for the reader, and not read back."""
+        return {
+            "id": self.id,
+            "statement": self.claim.statement,
             "value": self.value,
             "interval": self.interval and list(self.interval),
-            "passed": self.passed,
             "control_value": self.control_value,
-            "control_rejected": self.control_rejected,
             "near_value": self.near_value,
-            "near_rejected": self.near_rejected,
+            "tolerance": self.claim.tolerance,
+            "holds": holds(self),
         }
+
+
+class ClaimsFail(AssertionError):
+    """A notebook ran to its end, and some of its claims do not hold."""
 
 
 def holds(verdict: Verdict) -> bool:
@@ -76,13 +81,15 @@ def holds(verdict: Verdict) -> bool:
     return verdict.passed and verdict.control_rejected and verdict.near_rejected
 
 
-def read(path: str | Path) -> list[Verdict]:
-    """The verdicts of one `claims.json`; a ValueError if the file is not a consistent ledger."""
-    path = Path(path)
-    try:
-        return [_verdict(row) for row in json.loads(path.read_text(encoding="utf-8"))["claims"]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is not a ledger ({error}): run the notebook again") from error
+def faults(verdict: Verdict) -> Iterator[str]:
+    """What is wrong with a verdict, a sentence each."""
+    claim = verdict.claim
+    if not verdict.passed:
+        yield f"{claim.id} fails: {verdict.value:g} is above the tolerance {claim.tolerance:g}"
+    if not verdict.control_rejected:
+        yield f"{claim.id} shows nothing: its negative control passes too ({claim.control})"
+    if not verdict.near_rejected:
+        yield f"{claim.id} is too coarse: its near control passes too ({claim.near})"
 
 
 def table(verdicts: Iterable[Verdict]) -> str:
@@ -114,9 +121,16 @@ def rounded(number: float) -> str:
 
 
 class Ledger:
-    """The verdicts of one notebook, in the order in which they were reached; shown as a table in a cell's output."""
+    """The verdicts of one notebook, in the order in which they were reached; shown as a table in a cell's output.
 
-    def __init__(self):
+    notebook : name of the notebook, without the suffix; None outside of one.
+    source : digest of what decides the numbers (`rndlib.paper.sources`). By default that of this moment, since what
+        is edited during a run has not made its numbers.
+    """
+
+    def __init__(self, notebook: str | None = None, source: str | None = None):
+        self.notebook = notebook
+        self.sources = source or sources.digest(notebook)
         self.verdicts: list[Verdict] = []
 
     def record(self, claim_id: str, finding: Finding, control: Finding, near: Finding) -> Verdict:
@@ -141,26 +155,45 @@ class Ledger:
         return verdict
 
     def write(self) -> None:
-        """Write `claims.json` into the folder of this run (see `rndlib.output`), if there is one."""
+        """Write `claims.json` into the folder of this run (see `rndlib.paper.output`), if there is one."""
         folder = output.folder()
         if folder is not None:
             rows = [verdict.row() for verdict in self.verdicts]
-            output.write(folder / FILE, json.dumps({"claims": rows}, indent=2, allow_nan=False).encode() + b"\n")
+            content = {"notebook": self.notebook, "sources": self.sources, "claims": rows}
+            output.write(folder / FILE, json.dumps(content, indent=2, allow_nan=False).encode() + b"\n")
+
+    def close(self) -> "Ledger":
+        """Write `claims.json`, and return the ledger to be shown; if a claim does not hold, print it and raise.
+
+        Raises ClaimsFail, an AssertionError.
+        """
+        self.write()
+        wrong = [fault for verdict in self.verdicts for fault in faults(verdict)]
+        if wrong:
+            print(self)
+            raise ClaimsFail("; ".join(wrong))
+        return self
+
+    @classmethod
+    def read(cls, path: Path) -> "Ledger":
+        """The ledger of a `claims.json`, judged by today's declarations; a ValueError if the file is none."""
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            ledger = cls(content["notebook"], content["sources"])
+            for row in content["claims"]:
+                interval = row["interval"] and (row["interval"][0], row["interval"][1])
+                controls = Finding(row["control_value"]), Finding(row["near_value"])
+                ledger.record(row["id"], Finding(row["value"], interval), *controls)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise ValueError(f"{path} is not a ledger of today's claims ({error!r}): run the notebook again") from error
+        return ledger
+
+    @property
+    def stale(self) -> bool:
+        """Whether the notebook, the library or the data have changed since the run."""
+        return self.sources != sources.digest(self.notebook)
 
     def __repr__(self) -> str:
         return table(self.verdicts)
 
     _repr_markdown_ = __repr__
-
-
-def _verdict(row: Any) -> Verdict:
-    row = {"check": "", "why": "", **row}  # which older files lack
-    claim = Claim(**{field.name: row[field.name] for field in fields(Claim)})
-    interval = row["interval"]
-    if interval is not None:
-        low, high = interval
-        interval = (low, high)
-    verdict = Verdict(claim, row["value"], interval, row["control_value"], row["near_value"])
-    if verdict.row() != row:
-        raise ValueError(f"{verdict.id} has other fields than a verdict, or contradicts its numbers: {row!r}")
-    return verdict

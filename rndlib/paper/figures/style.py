@@ -21,7 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.container import Container
 from matplotlib.figure import Figure as _Figure
 
-from rndlib import output
+from rndlib.paper import output
 
 BLUE, VERMILION, GREEN, PURPLE, ORANGE = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"
 BLACK, GREY = "#000000", "#767676"

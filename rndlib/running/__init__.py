@@ -1,1 +1,0 @@
-"""Notebooks as programs: the command line, parameters, execution, results, reports and grids of runs."""
