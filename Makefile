@@ -56,7 +56,7 @@ store: environment
 # How often is a verdict wrong? Over 200 seeds at the small size, five at the stored one, and with other data,
 # activations, depths and scales of the weights. Hours; it resumes. STUDY=settings runs that one alone.
 calibrate: environment
-	$(BIN)/python ci/repeats.py $(or $(STUDY),calibration other_seeds settings)
+	$(BIN)/python ci/repeats.py $(STUDY)
 
 # What things cost, compared with other ways to them, on an idle machine; SECTIONS=kernels measures that part alone.
 # QUICK=1 takes small sizes and says which ratios have fallen by more than a third since QUICK=1 KEEP=1.
@@ -103,7 +103,7 @@ again-%:
 
 # Planted mistakes, repeats over seeds, statistical power, and the site in a browser.
 verdicts:
-	$(ONE_THREAD) $(BIN)/pytest -m check
+	$(ONE_THREAD) $(BIN)/pytest -m "check or browser"
 
 # All that depends on JAX's version: its primitives as rndlib uses them, every solver and estimator once against its
 # definition, and the examples of every public name.
@@ -127,5 +127,5 @@ environment: .venv/stamp
 	@sed -E $(if $(findstring newest,$@),'/^(diffrax|jax|jaxlib|lineax)==/d; s/^# newest: //','') ci/pins.txt >$(@D)/pins.txt
 	@for packages in "flit_core setuptools" "--no-build-isolation --editable .[$(EXTRAS)]"; do \
 	  { command -v uv >/dev/null && uv pip install --quiet --python $(@D)/bin/python --constraint $(@D)/pins.txt $$packages; } || \
-	  $(@D)/bin/python -m pip install --quiet --no-compile --constraint $(@D)/pins.txt $$packages || exit 1; done
+	  $(@D)/bin/python -m pip install --quiet --quiet --no-compile --constraint $(@D)/pins.txt $$packages || exit 1; done
 	@$(@D)/bin/python -m pip check && touch $@

@@ -1,37 +1,47 @@
 """The whole ledger many times: how often is each verdict wrong?
 
-    python ci/repeats.py calibration | other_seeds | settings ...
+    python ci/repeats.py [calibration | other_seeds | settings]...
 
 A true claim that fails, and a negative control that passes, far or near, are the ways to be wrong. `calibration` runs
 every notebook over 200 seeds at its small size, `other_seeds` over five at the stored size, and `settings` at the small
-size with other data, activations, depths and scales of the weights (`other_settings.yaml`). Each run is put on record
-in `results/STUDY.jsonl`, so an interrupted study goes on where it stopped; a change of the library, of the notebook or
-of its sizes starts that notebook over. At the end the table is written to `notebooks/`.
+size with other data, activations, depths and scales of the weights (`other_settings.yaml`). A study resumes (`kept`):
+delete `results/repeats` after a change of what decides its numbers. At the end its table is written to `notebooks/`.
 """
 
-import hashlib
 import json
 import sys
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
+import kept
 import ledgers
-import resumed
 import yaml
+from made import ROOT
 
-from rndlib.paper import output, sources
 from rndlib.paper.evidence import studies
 from rndlib.paper.evidence.claims import CLAIMS
 
-ROOT = Path(__file__).resolve().parent.parent
 KEPT = 5  # repeats of which the table keeps the numbers
+TOGETHER = 25  # repeats of one process, in whose memory compiled programs stay
 GRID = yaml.safe_load((ROOT / "ci" / "other_settings.yaml").read_text(encoding="utf-8"))
 SETTINGS = {f"{name}={value}": setting for setting in GRID["settings"] for name, value in setting.items()}
+TABLES = {
+    "calibration": studies.CALIBRATION,
+    "other_seeds": studies.OTHER_SEEDS,
+    "settings": studies.OTHER_SETTINGS,
+}
 
 Numbers = list[dict[str, Any]]
 Found = Mapping[tuple[str, Any], Numbers | None]
 """By notebook, and by number of the repeat or name of the setting; None where it stopped without a ledger."""
+
+
+def tasks() -> list[kept.Task]:
+    """Each as study, notebook, and the first repeat of some or a setting."""
+    seeds = [("calibration", name, str(k)) for k in range(0, 200, TOGETHER) for name in ledgers.NOTEBOOKS]
+    others = [("other_seeds", name, str(k)) for k in range(1, 6) for name in ledgers.NOTEBOOKS]
+    varied = [name for name in ledgers.NOTEBOOKS if name[:2] <= "05"]
+    return seeds + others + [("settings", name, setting) for setting in SETTINGS for name in varied]
 
 
 def values(name: str, setting: str) -> dict[str, Any]:
@@ -40,17 +50,21 @@ def values(name: str, setting: str) -> dict[str, Any]:
     return ledgers.small(name) | sizes.get(name[:2], {}) | sizes.get(f"{name[:2]} {setting}", {}) | SETTINGS[setting]
 
 
-def run(study: str, name: str, case: Any) -> Numbers | None:
-    """The numbers of one notebook, at a repeat or at a setting."""
-    try:
-        if study == "settings":
-            found = ledgers.verdicts(name, values(name, case))
-        else:
-            found = ledgers.verdicts(name, ledgers.small(name) if study == "calibration" else {}, repeat=case)
-    except Exception:
-        if study == "settings":  # Some networks cannot be trained as asked; the table says so.
-            return None
-        raise
+def run(study: str, name: str, case: str) -> list[Any]:
+    """What a task is, and its numbers by repeat or setting, as pairs."""
+    if study == "settings":
+        try:
+            return [study, name, [[case, numbers(name, values(name, case))]]]
+        except Exception:  # Some networks cannot be trained as asked; the table says so.
+            return [study, name, [[case, None]]]
+    small, first = study == "calibration", int(case)
+    repeats = range(first, first + TOGETHER) if small else [first]
+    return [study, name, [[k, numbers(name, ledgers.small(name) if small else {}, k)] for k in repeats]]
+
+
+def numbers(name: str, values: dict[str, Any], repeat: int = 0) -> Numbers:
+    """Those of one run."""
+    found = ledgers.verdicts(name, values, repeat=repeat)
     return [{"id": v.id, "value": v.value, "control": v.control_value, "near": v.near_value} for v in found]
 
 
@@ -83,34 +97,17 @@ def by_setting(found: Found) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
-STUDIES: dict[str, tuple[str, list[Any], Callable[[Found], list[dict[str, Any]]]]] = {
-    "calibration": (studies.CALIBRATION, list(range(200)), counts),
-    "other_seeds": (studies.OTHER_SEEDS, list(range(1, 6)), counts),
-    "settings": (studies.OTHER_SETTINGS, list(SETTINGS), by_setting),
-}
-"""Each study's table, cases, and rows."""
-
-
-def main(study: str) -> None:
-    """Run what is missing of a study, then write its table."""
-    file, cases, rows = STUDIES[study]
-    names = [name for name in ledgers.NOTEBOOKS if study != "settings" or name[:2] <= "05"]
-    digests = {name: sources.digest(name) for name in names}
-    tasks = {}
-    for case in cases:
-        for name in names:
-            sizes = values(name, case) if study == "settings" else ledgers.small(name)
-            tasks[study, name, case] = hashlib.sha256(f"{digests[name]} {sizes}".encode()).hexdigest()
-    found = resumed.results(ROOT / "results" / f"{study}.jsonl", run, tasks, "run")
-    table = {
-        "profile": "paper" if study == "other_seeds" else "smoke",
-        "rows": rows({task[1:]: of for task, of in found.items()}),
-    }
-    output.write(ROOT / "notebooks" / file, json.dumps(table, indent=1).encode() + b"\n")
+def main(names: list[str]) -> None:
+    """Run what is missing of these studies, then write their tables."""
+    every = [each["result"] for each in kept.results(__file__, tasks(), run, names)]
+    for study in names:
+        found = {(name, case): of for which, name, pairs in every if which == study for case, of in pairs}
+        rows = by_setting(found) if study == "settings" else counts(found)
+        table = {"profile": "paper" if study == "other_seeds" else "smoke", "rows": rows}
+        (ROOT / "notebooks" / TABLES[study]).write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    if not sys.argv[1:] or not set(sys.argv[1:]) <= set(STUDIES):
-        sys.exit(f"usage: python ci/repeats.py {' | '.join(STUDIES)} ...")
-    for asked in sys.argv[1:]:
-        main(asked)
+    if sys.argv[1:2] != ["--one"] and not set(sys.argv[1:]) <= set(TABLES):
+        sys.exit(f"usage: python ci/repeats.py [{' | '.join(TABLES)}]...")
+    main(sys.argv[1:] or list(TABLES))

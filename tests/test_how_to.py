@@ -2,7 +2,6 @@
 
 import doctest
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import torch
 from matplotlib import image
 
 from rndlib.paper.evidence import claims, ledger, statistics
-from rndlib.running import arguments, cli, notebooks
 
 # The pages have examples of the size of an example: more heads than such widths should carry.
 pytestmark = [
@@ -50,7 +48,7 @@ def test_claim(monkeypatch):
     (entry,) = blocks("claim", "toml")
     declared = claims.declared(claims.TABLE.read_text(encoding="utf-8") + entry)
     (new,) = set(declared) - set(claims.CLAIMS)
-    assert declared[new].notebook in notebooks.names()
+    assert declared[new].notebook in {claim.notebook for claim in claims.CLAIMS.values()}
     assert callable(getattr(statistics, declared[new].check))
     monkeypatch.setattr(ledger, "CLAIMS", declared)
     run(blocks("claim", "pycon"), {})
@@ -73,32 +71,6 @@ def test_novelty(tmp_path, monkeypatch):
     drawn, stored = (image.imread(folder / "novelty.png") for folder in (tmp_path, PAGES))
     assert drawn.shape == stored.shape
     assert np.abs(drawn - stored).mean() < 0.01 < np.abs(drawn[::-1] - stored).mean()
-
-
-def test_grid(tmp_path, monkeypatch, capsys):
-    (grid,) = blocks("grid", "yaml")
-    (tmp_path / "scales.yaml").write_text(grid, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    (command,) = blocks("grid", "sh")
-    assert cli.main(shlex.split(command)[1:]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 9, "the page says nine cells"
-    assert all("rndlib run" in line and "--once" in line for line in lines)
-
-
-def test_commands_can_be_given():
-    lines = [line for page in PAGES.glob("*.md") for block in blocks(page.stem, "sh") for line in block.splitlines()]
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for command, *given in map(shlex.split, lines):
-        if command == "make":
-            assert all(f"\n{target}:" in makefile for target in given)
-        elif command == "rndlib" and given[0] == "run":
-            asked = arguments.parser().parse_args(given)
-            notebooks.find(asked.name).settings(asked.profile, [(key, value) for key, value in asked.overrides])
-        elif command == "rndlib":
-            arguments.parser().parse_args(given)
-        else:
-            assert (ROOT / given[-1]).is_file()
 
 
 def test_a_wrong_example_fails():

@@ -1,12 +1,10 @@
-"""The ledger over many seeds and settings: scripts that repeat it, resume, and hold a run against the stored one."""
+"""The ledger over many seeds and settings: scripts that repeat it, and that hold a run against the stored one."""
 
-import json
 
 import ledgers
 import moved
 import pytest
 import repeats
-import resumed
 
 from rndlib.paper.evidence import studies
 from rndlib.paper.evidence.claims import CLAIMS, Finding
@@ -100,18 +98,37 @@ def test_sizes_of_a_setting():
     assert repeats.values("05_numerical_analysis", "sigma_w=2.0")["widths"] == [32, 2048]
 
 
-def test_what_is_missing_on_record_is_computed_and_nothing_else(tmp_path):
-    record = tmp_path / "results" / "trial.jsonl"
-    sources = {(2, n): "a" for n in range(3)}
-    assert resumed.results(record, pow, sources, "power") == {(2, n): 2**n for n in range(3)}
-    lines = [line for line in record.read_text().splitlines() if line]
-    assert len(lines) == 3
-    # Killed while it wrote; one of another source; one that nobody asks about; a wrong one, which nobody doubts.
-    other = {"source": "b", "task": [2, 1], "result": 99}
-    wrong = {"source": "a", "task": [2, 0], "result": -1}
-    record.write_text("\n".join([*map(json.dumps, (other, wrong)), lines[0].replace("2, ", "7, "), lines[0][:-3]]))
-    assert resumed.recorded(record, sources) == {(2, 0): -1}
-    assert resumed.results(record, pow, sources, "power") == {(2, 0): -1, (2, 1): 2, (2, 2): 4}
+def test_a_study_writes_the_table_of_what_is_there(tmp_path, monkeypatch):
+    (tmp_path / "notebooks").mkdir()
+    numbers = [{"id": "E1", "value": 0.05, "control": 0.2, "near": 0.12}]
+    kept = [
+        ["other_seeds", NAME, [[2, numbers]]],
+        ["other_seeds", NAME, [[1, numbers]]],
+        ["settings", NAME, [["a", None]]],
+    ]
+    monkeypatch.setattr(repeats, "ROOT", tmp_path)
+    monkeypatch.setattr(repeats.kept, "results", lambda *_: [{"result": result} for result in kept])
+    repeats.main(["other_seeds"])
+    (path,) = (tmp_path / "notebooks").iterdir()
+    (row,) = studies.read(tmp_path / "notebooks", path.name)
+    assert path.name == studies.OTHER_SEEDS
+    assert (row["id"], row["repeats"], [of["repeat"] for of in row["first"]]) == ("E1", 2, [1, 2])
+
+
+@pytest.mark.parametrize("study", repeats.TABLES)
+def test_a_task_gives_the_numbers_of_its_repeats_or_of_its_setting(study, monkeypatch):
+    def verdicts(name, values, repeat):
+        if values.get("depth") == 3:
+            raise ValueError("cannot be trained")
+        return []
+
+    monkeypatch.setattr(ledgers, "verdicts", verdicts)
+    tasks = [task for task in repeats.tasks() if task[:2] == (study, NAME)]
+    found = [pair for task in tasks for pair in repeats.run(*task)[2]]
+    if study == "settings":
+        assert dict(found) == {setting: None if setting == "depth=3" else [] for setting in repeats.SETTINGS}
+    else:
+        assert [case for case, _ in found] == list(range(200) if study == "calibration" else range(1, 6))
 
 
 def test_numbers_that_moved_are_named():
