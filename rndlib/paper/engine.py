@@ -32,6 +32,8 @@ class Engine(NBClientEngine):
         ours = any(cell.cell_type == "code" and "rndlib" in cell.source for cell in nb_man.nb.cells)
         if not ours or not nb_man.output_path or os.name != "posix":
             return super().execute_managed_notebook(nb_man, kernel_name, **options)
+        if nb_man.pbar:
+            nb_man.pbar.set_description(Path(options["input_path"]).stem)
         before = os.environ.get(output.VARIABLE)
         os.environ[output.VARIABLE] = str(Path(nb_man.output_path).resolve().parent)
         short = None if len(gettempdir()) < LONGEST else "/tmp"
