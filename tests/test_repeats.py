@@ -1,6 +1,5 @@
 """The ledger over many seeds and settings: scripts that repeat it, and that hold a run against the stored one."""
 
-
 import ledgers
 import moved
 import pytest

@@ -139,9 +139,8 @@ class Ledger:
         A ValueError refuses undeclared claims, second verdicts, and numbers that are not finite or of another check.
         """
         if claim_id not in CLAIMS:
-            raise ValueError(
-                f"claim_id = {claim_id!r}: declare it in evidence/claims.toml, or use one of {', '.join(CLAIMS)}"
-            )
+            remedy = f"declare it in rndlib/paper/evidence/claims.toml, or use one of {', '.join(CLAIMS)}"
+            raise ValueError(f"claim_id = {claim_id!r}: {remedy}")
         claim = CLAIMS[claim_id]
         for number in (finding, control, near):
             if number.check not in (None, claim.check):
