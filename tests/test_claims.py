@@ -5,7 +5,6 @@ import subprocess
 import sys
 from dataclasses import fields, replace
 from math import inf, nan
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -238,12 +237,6 @@ def test_a_file_of_an_older_version_is_read_too(tmp_path):
     row = {key: value for key, value in verdict.row().items() if key not in ("check", "why")}
     (tmp_path / FILE).write_text(json.dumps({"claims": [row]}))
     assert read(tmp_path / FILE) == [replace(verdict, claim=replace(verdict.claim, check="", why=""))]
-
-
-def test_the_readme_shows_the_claims_as_declared():
-    from rndlib.running import reports
-
-    assert reports.declared() in (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_claim_names_the_function_that_checks_it():
