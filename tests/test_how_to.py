@@ -46,11 +46,10 @@ def run(texts: list[str], scope: dict[str, Any]) -> None:
 
 
 def test_the_readme_shows_what_its_code_prints():
-    (code,) = blocks(README, "python")
-    shown = README.read_text(encoding="utf-8").split(code)[1].split("```")[2]
+    (code,), (shown,) = blocks(README, "python"), blocks(README, "text")
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(code, {})
-    assert shown.strip() == printed.getvalue().strip()
+    assert printed.getvalue() == shown
 
 
 def test_the_readme_is_short_and_its_links_lead_to_files():
