@@ -13,6 +13,7 @@ import numpy as np
 import papermill
 import pytest
 import torch
+import yaml
 from matplotlib import image
 
 from rndlib.paper.evidence import claims, ledger, statistics
@@ -98,6 +99,12 @@ def test_novelty(tmp_path, monkeypatch):
     drawn, stored = (image.imread(folder / "novelty.png") for folder in (tmp_path, DOCS / "how_to"))
     assert drawn.shape == stored.shape
     assert np.abs(drawn - stored).mean() < 0.01 < np.abs(drawn[::-1] - stored).mean()
+
+
+def test_grid():
+    grid, _ = (yaml.safe_load(block) for block in blocks(DOCS / "how_to" / "grid.md", "yaml"))
+    declared = papermill.inspect_notebook(ROOT / "notebooks" / f"{grid['notebook']}.ipynb")
+    assert {*grid["values"], *grid["also"]} <= set(declared)
 
 
 def faults(words: Sequence[str]) -> list[str]:
