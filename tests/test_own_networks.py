@@ -1,10 +1,8 @@
 """Networks of the user's own in the estimators: an `MLP` written by hand, other architectures, what is refused."""
 
 import pickle
-import re
 from functools import partial
 from math import sqrt
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.datasets import load_digits
 from torch import nn
 
 from rndlib import (
@@ -180,19 +177,6 @@ def test_any_architecture(name):
     ensemble = DeepEnsemble(net, members=2, dtype="float32").fit(IMAGES, LABELS)
     assert np.abs(ensemble.functions(IMAGES) - LABELS).max() < 1e-4
     assert ensemble.tangent_kernels(IMAGES).shape == (2, 1, 1, 6, 6)
-
-
-def test_the_example_of_the_readme():
-    text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-    (code,) = (block for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL) if "Module(build)" in block)
-    digits: Any = load_digits()
-    images = (digits.images[:12, None] - 8) / 5
-    scope: dict[str, Any] = {"images": images[:8], "labels": digits.target[:8] / 10, "new_images": images}
-    exec(code, scope)
-    assert scope["mean"].shape == (12,)
-    # At a training point noise_std bounds it; 16 errors leave it a standard error of 1 / sqrt(32).
-    assert scope["std"][:8].max() < 0.1 * (1 + 4 / sqrt(32))
-    assert scope["std"][:8].mean() < scope["std"][8:].mean()
 
 
 def test_attention():
