@@ -12,7 +12,7 @@ from rndlib import MLP
 from rndlib.any_network import Weights
 from rndlib.jax import Function
 from rndlib.torch import Module
-from rndlib.torch.nature import Affine
+from rndlib.torch.networks import Affine
 
 _NET = MLP(1)  # for its default sigma_w and sigma_b
 _LAYOUT = "NCHW", "OIHW", "NCHW"
@@ -33,7 +33,7 @@ def build(channels: int, outputs: int) -> nn.Module:
     """Two convolutions and an affine layer of Eq. 1; about 18 channels^2 weights."""
     affine = partial(Affine, sigma_w=_NET.sigma_w, sigma_b=_NET.sigma_b)
     first, second = affine(channels, 1, 3, 3, stride=1), affine(2 * channels, channels, 3, 3, stride=2)
-    return nn.Sequential(first, nn.SiLU(), second, nn.SiLU(), affine(outputs, 8 * channels, stride=None))
+    return nn.Sequential(first, nn.SiLU(), second, nn.SiLU(), affine(outputs, 8 * channels))
 
 
 def module(channels: int) -> Module:
