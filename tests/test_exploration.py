@@ -9,6 +9,7 @@ from scipy import stats
 
 pytest.importorskip("torch")
 
+from rndlib import MLP
 from rndlib.torch import RNDBonus
 
 pytestmark = pytest.mark.torch
@@ -18,7 +19,7 @@ OBS = sqrt(STATES) * np.eye(STATES, dtype=np.float32)  # of unit mean square, as
 
 
 def fresh(seed: int) -> RNDBonus:
-    return RNDBonus(STATES, heads=16, width=128, seed=seed, normalise=False, learning_rate=3e-3)
+    return RNDBonus(STATES, heads=16, network=MLP(STATES, width=128), seed=seed, normalise=False, learning_rate=3e-3)
 
 
 def explore(seed: int, rollouts: int = 40, steps: int = 32) -> tuple[RNDBonus, np.ndarray]:

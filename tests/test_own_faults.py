@@ -182,12 +182,12 @@ def test_a_bonus_tries_a_network_on_observations_as_it_will_see_them():
     tokens = torch.as_tensor(TOKENS)
     bonus = RNDBonus(2, heads=4, network=Words, normalise=False)
     assert bonus(tokens).shape == (6,)
-    with pytest.raises(ValueError, match="network was tried on normalised observations; normalise=False leaves whole"):
+    with pytest.raises(ValueError, match=r"cannot serve: the modules fail .*IndexError.*tried on normal numbers"):
         RNDBonus(20, heads=4, network=partial(Words, count=20))  # of 80 normal numbers, some are below -1
-    with pytest.raises(ValueError, match=r"network was tried on 0 and 1: the network fails on points of shape \(4,\)"):
+    with pytest.raises(ValueError, match=r"cannot serve: the modules fail on observations \(16, 4\)"):
         RNDBonus(4, heads=4, network=Branch, normalise=False)
 
 
 def test_a_bonus_has_the_output_scale_of_its_network():
     one, three = (RNDBonus(3, heads=4, network=Module(Branch, output_scale=s), normalise=False) for s in (1.0, 3.0))
-    assert torch.allclose(three(X), 9 * one(X), rtol=1e-5)  # in float32
+    assert np.allclose(three(X), 9 * one(X), rtol=1e-5)  # in float32

@@ -16,8 +16,7 @@ from rndlib.torch.distillation import ModuleBonus as ModuleBonus
 from rndlib.torch.meaning import Meaning as Meaning
 from rndlib.torch.meaning import explain as explain
 from rndlib.torch.module import Module as Module
-from rndlib.torch.nature import nature_cnn as nature_cnn
-from rndlib.torch.network import NTKMLP as NTKMLP
+from rndlib.torch.networks import nature_cnn as nature_cnn
 from rndlib.torch.normalise import RunningNormaliser as RunningNormaliser
 
 __all__ = [
@@ -28,6 +27,5 @@ __all__ = [
     "Meaning",
     "MismatchWarning",
     "Module",
-    "NTKMLP",
     "RunningNormaliser",
 ]

@@ -1,20 +1,17 @@
 """RND as an exploration bonus that is a variance, with the networks of Eq. 1 or any other in the loop of an agent."""
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from math import prod
-from typing import Any
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from rndlib.activations import Activation
 from rndlib.network import MLP
 from rndlib.theory.crowding import warn_if_narrow
 from rndlib.torch.distillation import ModuleBonus
 from rndlib.torch.module import Module
-from rndlib.torch.network import NTKMLP, Bodies, examined
+from rndlib.torch.networks import drawn
 from rndlib.torch.normalise import shape
 from rndlib.training.weights import Role
 
@@ -34,9 +31,8 @@ class RNDBonus(ModuleBonus):
     that starts as the variance of an untrained ensemble, and falls where the predictor learns.
 
     An MLP takes observations of any shape, flattened. For images, give `network=nature_cnn(obs_shape)`, or a network of
-    your own: a function from a number of outputs to a new `nn.Module`. Predictor and target are then independent draws
-    of it. What the theorems do not cover is refused as by `Module`, before any training, and `meaning` says which
-    ensemble's variance the bonus is.
+    your own. Predictor and target are independent draws of it. One whose bonus would be no ensemble's variance is
+    refused before any training (`explain`).
 
     Warns with `HeadsWarning` if an MLP is too narrow for the heads.
 
@@ -46,15 +42,14 @@ class RNDBonus(ModuleBonus):
     heads, bodies: Outputs per body, and number of independent bodies, >= 1. More outputs reduce the scatter of the
         bonus, sqrt(2 / (bodies * heads)) relative to its mean; they do not change the mean.
     network: `network(outputs)` returns a new `nn.Module` that maps (N, *obs_shape) to (N, outputs), its weights drawn
-        from PyTorch's generator; or a `Module`. None for an MLP.
-    width, depth, activation, sigma_w, sigma_b: Of the MLP, as in `MLP`; None for the default there.
+        from PyTorch's generator; or a `Module`, or an `MLP`. None for an `MLP` of its default settings.
     seed: Seed of the networks and of all later random draws, >= 0. PyTorch's generator is left as it is.
     dtype: Type of the weights; None for that of the network, and for an MLP PyTorch's default, float32.
     normalise, update_proportion, learning_rate, optimizer: As in `ModuleBonus`.
 
     Raises
     ------
-    ValueError: An argument is out of range, settings of an MLP are given beside `network`, or `network` cannot serve.
+    ValueError: An argument is out of range, or `network` cannot serve.
 
     >>> import torch
     >>> from rndlib.torch import RNDBonus
@@ -73,12 +68,7 @@ class RNDBonus(ModuleBonus):
         heads: int = 64,
         bodies: int = 1,
         *,
-        network: Callable[[int], nn.Module] | Module | None = None,
-        width: int | None = None,
-        depth: int | None = None,
-        activation: str | Activation | None = None,
-        sigma_w: float | None = None,
-        sigma_b: float | None = None,
+        network: Callable[[int], nn.Module] | Module | MLP | None = None,
         seed: int = 0,
         dtype: torch.dtype | None = None,
         normalise: bool = True,
@@ -86,25 +76,17 @@ class RNDBonus(ModuleBonus):
         learning_rate: float = 1e-3,
         optimizer: Callable[[list[nn.Parameter]], Optimizer] | None = None,
     ):
-        obs_shape = shape(obs_shape)
-        settings: dict[str, Any] = {
-            "width": width,
-            "depth": depth,
-            "activation": activation,
-            "sigma_w": sigma_w,
-            "sigma_b": sigma_b,
-        }
-        given = {name: value for name, value in settings.items() if value is not None}
-        if network is not None and given:
-            raise ValueError(f"{', '.join(given)}: settings of an MLP: give them to the network, or leave network out")
+        net = MLP(prod(shape(obs_shape))) if network is None else network
+        if not isinstance(net, MLP | Module):
+            if isinstance(net, nn.Module) or not callable(net):
+                raise ValueError(f"network = {net!r}: give a function from a number of outputs to a new nn.Module")
+            net = Module(net)
         if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
             raise ValueError(f"dtype = {dtype!r}: give a floating-point type, such as torch.float32, or None")
-        net = MLP(prod(obs_shape), **given) if network is None else examined(network, obs_shape, normalise)
-        draw: Any = partial(NTKMLP if isinstance(net, MLP) else Bodies, net, heads)
         super().__init__(
             obs_shape,
-            draw(Role.PREDICTOR, bodies=bodies, seed=seed, dtype=dtype),
-            draw(Role.TARGET, bodies=bodies, seed=seed, dtype=dtype),
+            drawn(net, heads, bodies, seed, Role.PREDICTOR, dtype),
+            drawn(net, heads, bodies, seed, Role.TARGET, dtype),
             normalise=normalise,
             update_proportion=update_proportion,
             learning_rate=learning_rate,
@@ -113,3 +95,11 @@ class RNDBonus(ModuleBonus):
         )
         if isinstance(net, MLP):
             warn_if_narrow(net, heads)
+
+    def _object(self) -> None:
+        if self.meaning.factor or self.meaning.factors:
+            return super()._object()
+        raise ValueError(
+            f"network cannot serve: {'; '.join(self.meaning.reasons)}. It was tried on normal numbers, as of "
+            "normalised observations; with normalise=False on 0 and 1"
+        )

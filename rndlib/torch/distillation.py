@@ -2,6 +2,9 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from io import BytesIO
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -9,13 +12,13 @@ import torch
 from jaxtyping import Float, Shaped
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
-from torch.optim import Adam, Optimizer
+from torch.optim import SGD, Adam, Optimizer
 from torch.utils.checkpoint import checkpoint
 
 from rndlib import checks
 from rndlib.estimators import NotFittedError
 from rndlib.theory.mismatch import MismatchWarning
-from rndlib.torch.meaning import explain
+from rndlib.torch.meaning import explain, probes
 from rndlib.torch.normalise import RunningNormaliser, parts, shape
 from rndlib.training.solvers import DivergenceError
 
@@ -23,6 +26,7 @@ Observations = Tensor | ArrayLike
 
 _AT_ONCE = 2**22
 """Numbers that go through the networks together, such as 148 stacks of four frames of 84 by 84."""
+_DIVERGED = "the bonus is not finite: the predictor diverged; take a smaller learning rate and an earlier state_dict"
 
 
 class ModuleBonus(nn.Module):
@@ -35,8 +39,8 @@ class ModuleBonus(nn.Module):
     and `errors`, the backward pass computes these parts again.
 
     The target is frozen and held in eval mode. All random draws come from one generator on the CPU, so they are the
-    same on every device. `state_dict` has the states of the generator and the optimiser, besides weights and
-    statistics.
+    same on every device. `state_dict` has the states of the generator and the optimiser as well, in one tensor of
+    bytes. No call but `update` waits for an accelerator, and that once.
 
     Parameters
     ----------
@@ -76,32 +80,42 @@ class ModuleBonus(nn.Module):
         if update_proportion > 1:
             raise ValueError(f"update_proportion = {update_proportion!r}: give a number above 0, and 1 at most")
         checks.positive("learning_rate", learning_rate)
-        self.meaning = explain(predictor, target)
+        self.meaning = explain(predictor, target, probes(self.obs_shape, whole=not normalise))
         trained = [p for p in predictor.parameters() if p.requires_grad]
         if not trained:
             raise ValueError("predictor has no weights that require gradients: give one that can be trained")
-        ours, theirs = (_kinds(module) for module in (predictor, target))
-        if theirs and ours != theirs:
-            raise ValueError(f"predictor and target have weights of {ours} and {theirs}: move one with .to(...)")
+        if not {(p.dtype, p.device) for p in target.parameters()} <= {(p.dtype, p.device) for p in trained}:
+            raise ValueError("target has weights of another type or device than predictor: move one with .to(...)")
         if {id(p) for p in trained} & {id(p) for p in target.parameters()}:
             raise ValueError("target has weights of the predictor that train: give it its own, or freeze these")
-        if self.meaning.factor != 1:
-            warnings.warn(str(self.meaning), MismatchWarning, stacklevel=2)
+        made = Adam(trained, learning_rate) if optimizer is None else callable(optimizer) and optimizer(trained)
+        if not isinstance(made, Optimizer):
+            raise ValueError(f"optimizer = {optimizer!r}: give a function from parameters to a torch.optim.Optimizer")
+        self._object()
+        if not isinstance(made, SGD):
+            kernel = f"{type(made).__name__} trains with a tangent kernel of its own, so that the ratio is biased"
+            self.meaning = replace(self.meaning, reasons=(*self.meaning.reasons, kernel))
         self.predictor, self.target = predictor, target.requires_grad_(False).eval()
         self.normaliser = RunningNormaliser(self.obs_shape) if normalise else None
-        self.optimizer = Adam(trained, learning_rate) if optimizer is None else _made(optimizer, trained)
+        self.optimizer, self._held = made, [*predictor.parameters()]
         self.generator = torch.Generator().manual_seed(checks.whole("seed", seed, at_least=0))
+        self._pending: Any = 0.0  # NaN if an accelerator has found any since the last update
 
-    def forward(self, obs: Observations) -> Float[Tensor, " batch"]:
+    def forward(self, obs: Observations) -> Any:
         """The novelty of observations (batch, *obs_shape), half the mean squared error over outputs, without gradient.
+
+        (batch,), of the kind of `obs`: a tensor of a tensor, else a NumPy array, which adds to rewards of that kind.
 
         Raises
         ------
         NotFittedError: The bonus normalises, and `observe` was never called.
-        DivergenceError: The novelty is not finite.
+        DivergenceError: The novelty is not finite. On an accelerator the next `update` raises it.
         """
         with torch.no_grad():
-            return self._in_parts(self._novelty, self._rows(obs))
+            novelty = self._finite(self._in_parts(self._novelty, self._rows(obs)))
+        if isinstance(obs, Tensor):
+            return novelty
+        return novelty.to(torch.promote_types(novelty.dtype, torch.float32)).numpy(force=True)  # which has no bfloat16
 
     def errors(self, obs: Observations) -> Float[Tensor, "batch outputs"]:
         """Predictor minus target, (batch, outputs), with gradient. Raises as `forward`."""
@@ -122,10 +136,9 @@ class ModuleBonus(nn.Module):
         Add it to an agent's loss, and give that optimiser `predictor.parameters()`.
         """
         rows = self._rows(obs)
-        counted = self._counted(rows)
-        if not len(counted):
-            return 0 * self._novelty(rows[:1]).mean()
-        return self._in_parts(self._novelty, counted).mean()
+        for counted in self._minibatches(rows, len(rows)):
+            return self._finite(self._in_parts(self._novelty, counted)).mean()
+        return 0 * self._novelty(rows[:1]).mean()
 
     @torch.enable_grad()
     def update(self, obs: Observations, *, epochs: int = 1, minibatch_size: int | None = None) -> float:
@@ -135,23 +148,25 @@ class ModuleBonus(nn.Module):
         minibatch_size: Observations per step, >= 1; None for all.
 
         Returns the mean novelty of the observations that counted, each measured before its step; 0 if none counted.
-        Raises as `forward`.
+        Raises as `forward`, after the last step.
         """
         rows = self._rows(obs).detach()
         size = len(rows) if minibatch_size is None else checks.whole("minibatch_size", minibatch_size, at_least=1)
-        total, count = 0.0, 0
+        self._bind()
+        count, total, self._pending = 0, self._pending, 0.0
         for _ in range(checks.whole("epochs", epochs, at_least=1)):
-            for minibatch in self._minibatches(rows, size):
-                counted = self._counted(minibatch)
-                if len(counted):
-                    self.optimizer.zero_grad()
-                    for part in parts(counted, _AT_ONCE):
-                        novelty = self._novelty(part).sum()
-                        (novelty / len(counted)).backward()
-                        total += float(novelty.detach())
-                    self.optimizer.step()
-                    count += len(counted)
-        return total / max(count, 1)
+            for counted in self._minibatches(rows, size):
+                self.optimizer.zero_grad()
+                for part in parts(counted, _AT_ONCE):
+                    novelty = self._novelty(part).sum()
+                    (novelty / len(counted)).backward()
+                    total = total + novelty.detach()
+                self.optimizer.step()
+                count += len(counted)
+        mean = float(total) / max(count, 1)  # waits for the device
+        if not isfinite(mean):
+            raise DivergenceError(_DIVERGED)
+        return mean
 
     def train(self, mode: bool = True) -> "ModuleBonus":
         """Set the predictor's mode; the target stays in eval mode."""
@@ -159,24 +174,39 @@ class ModuleBonus(nn.Module):
         self.target.eval()
         return self
 
-    def get_extra_state(self) -> dict[str, Any]:
-        """What `state_dict` holds besides parameters and buffers: the states of the generator and the optimiser."""
-        return {"generator": self.generator.get_state(), "optimizer": self.optimizer.state_dict()}
+    def get_extra_state(self) -> Tensor:
+        """What `state_dict` holds besides parameters and buffers, the states of the generator and the optimiser."""
+        self._bind()
+        file = BytesIO()
+        torch.save({"generator": self.generator.get_state(), "optimizer": self.optimizer.state_dict()}, file)
+        return torch.frombuffer(file.getbuffer(), dtype=torch.uint8).clone()
 
-    def set_extra_state(self, state: dict[str, Any]) -> None:
+    def set_extra_state(self, state: Tensor) -> None:
         """The inverse of `get_extra_state`, for `load_state_dict`."""
-        self.generator.set_state(state["generator"].cpu())
-        self.optimizer.load_state_dict(state["optimizer"])
+        self._bind()
+        loaded = torch.load(BytesIO(state.numpy(force=True).tobytes()), "cpu", weights_only=True)
+        self.generator.set_state(loaded["generator"])
+        self.optimizer.load_state_dict(loaded["optimizer"])
 
     def _apply(self, fn: Any, recurse: bool = True) -> "ModuleBonus":
-        # `.to` and similar methods may replace parameters. Loading the optimiser's state moves it to them.
-        before, state = list(self.predictor.parameters()), self.optimizer.state_dict()
         super()._apply(fn, recurse)
-        now = dict(zip(before, self.predictor.parameters(), strict=True))
-        for group in self.optimizer.param_groups:
-            group["params"] = [now[p] for p in group["params"]]
-        self.optimizer.load_state_dict(state)
+        self._bind(moved=True)
         return self
+
+    def _bind(self, moved: bool = False) -> None:
+        """Let the optimiser hold the predictor's weights: `.to` and `load_state_dict(assign=True)` may replace them."""
+        now = [*self.predictor.parameters()]
+        if moved or any(p is not held for p, held in zip(now, self._held, strict=True)):
+            state, successor = self.optimizer.state_dict(), dict(zip(self._held, now, strict=True))
+            for group in self.optimizer.param_groups:
+                group["params"] = [successor[p] for p in group["params"]]
+            self.optimizer.state.clear()
+            self.optimizer.load_state_dict(state)  # which moves it to them
+            self._held = now
+
+    def _object(self) -> None:
+        if self.meaning.factor != 1:
+            warnings.warn(str(self.meaning), MismatchWarning, stacklevel=3)
 
     def _rows(self, obs: Observations) -> Shaped[Tensor, "batch *shape"]:
         try:
@@ -190,7 +220,8 @@ class ModuleBonus(nn.Module):
             raise ValueError(f"obs has shape {tuple(rows.shape)}: give ({wanted}), with at least one row{alone}")
         if rows.is_complex():
             raise ValueError("obs is complex: give real numbers, such as its real and imaginary parts side by side")
-        if rows.is_floating_point() and not all(part.isfinite().all() for part in parts(rows, _AT_ONCE)):
+        here = rows.is_floating_point() and rows.device.type == "cpu"
+        if here and not all(part.isfinite().all() for part in parts(rows, _AT_ONCE)):
             bad = (~rows.isfinite()).nonzero()[0].tolist()
             raise ValueError(f"obs has a NaN or infinity, first at {bad}: remove or impute it")
         return rows.to(next(self.predictor.parameters()).device)
@@ -212,41 +243,33 @@ class ModuleBonus(nn.Module):
             )
         return u - g
 
+    def _novelty(self, rows: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, " batch"]:
+        return self._errors(rows).square().mean(1) / 2
+
+    def _finite(self, novelty: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+        """The novelty, which must be finite: asked at once on the CPU, and on an accelerator by the next `update`."""
+        largest = novelty.detach().max()
+        if largest.device.type != "cpu":
+            self._pending = self._pending + 0 * largest
+        elif not isfinite(largest):
+            raise DivergenceError(_DIVERGED)
+        return novelty
+
     def _in_parts(self, function: Callable[[Tensor], Tensor], rows: Shaped[Tensor, "batch *shape"]) -> Tensor:
         """function(rows), which keeps no more than one part's floating-point numbers for the backward pass."""
         if len(several := parts(rows, _AT_ONCE)) == 1:
             return function(rows)
         return torch.cat([checkpoint(function, part, use_reentrant=False) for part in several])
 
-    def _novelty(self, rows: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, " batch"]:
-        novelty = self._errors(rows).square().mean(1) / 2
-        if not novelty.isfinite().all():
-            raise DivergenceError(
-                "the bonus is not finite: the predictor diverged; give a smaller learning rate, and go on from an "
-                "earlier state_dict"
-            )
-        return novelty
-
     def _minibatches(self, rows: Shaped[Tensor, "batch *shape"], size: int) -> Iterator[Tensor]:
-        if size >= len(rows):
-            return iter([rows])
-        order = torch.randperm(len(rows), generator=self.generator, device="cpu").to(rows.device)
-        return (rows[chosen] for chosen in order.split(size))
-
-    def _counted(self, rows: Shaped[Tensor, "batch *shape"]) -> Shaped[Tensor, "counted *shape"]:
-        if self.update_proportion == 1:
-            return rows
-        counts = torch.rand(len(rows), generator=self.generator, dtype=torch.float64, device="cpu")
-        return rows[(counts < self.update_proportion).to(rows.device)]
-
-
-def _kinds(module: nn.Module) -> str:
-    """The types and devices of a module's weights, in words."""
-    return ", ".join(sorted({f"{p.dtype} on {p.device}" for p in module.parameters()}))
-
-
-def _made(optimizer: Any, trained: list[nn.Parameter]) -> Optimizer:
-    made = optimizer(trained) if callable(optimizer) else None
-    if not isinstance(made, Optimizer):
-        raise ValueError(f"optimizer = {optimizer!r}: give a function from parameters to a torch.optim.Optimizer")
-    return made
+        """The rows that count, of one minibatch of this size after the other; of all rows, in their order."""
+        if size >= len(rows) and self.update_proportion == 1:
+            yield rows
+            return
+        order = torch.arange(len(rows), device="cpu")
+        if size < len(rows):
+            order = torch.randperm(len(rows), generator=self.generator, device="cpu")
+        counts = torch.rand(len(rows), generator=self.generator, device="cpu") < self.update_proportion
+        for chosen in order.split(size):
+            if len(counted := chosen[counts[chosen]]):
+                yield rows[counted.to(rows.device)]

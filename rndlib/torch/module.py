@@ -152,15 +152,12 @@ class Module(AnyNetwork):
         if not parameters:
             raise ValueError(f"build({outputs}) has no parameters: return a network to be trained")
         for layer in module.modules():
-            name = type(layer).__name__
-            if isinstance(layer, _BatchNorm) and layer.training:
+            mixes, random = isinstance(layer, _BatchNorm), isinstance(layer, _DropoutNd) and layer.p > 0
+            if layer.training and (mixes or random):
                 raise ValueError(
-                    f"build returns a {name} in training mode, whose outputs depend on the batch: use GroupNorm or "
-                    "LayerNorm, or call .eval()"
-                )
-            if isinstance(layer, _DropoutNd) and layer.training and layer.p > 0:
-                raise ValueError(
-                    f"build returns a {name} in training mode, whose outputs are random: leave it out, or call .eval()"
+                    f"build returns a {type(layer).__name__} in training mode, whose outputs "
+                    f"{'depend on the batch' if mixes else 'are random'}: leave it out, use GroupNorm or LayerNorm, or "
+                    "call .eval()"
                 )
         return module
 

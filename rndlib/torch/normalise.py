@@ -28,7 +28,7 @@ class RunningNormaliser(nn.Module):
     >>> normaliser = RunningNormaliser((1,))
     >>> normaliser.observe(torch.tensor([[1.0], [3.0]]))
     >>> normaliser(torch.tensor([[2.0], [4.0], [100.0]])).T
-    tensor([[0., 2., 5.]], dtype=torch.float64)
+    tensor([[0., 2., 5.]])
     """
 
     count: Tensor
@@ -37,7 +37,7 @@ class RunningNormaliser(nn.Module):
 
     def __init__(self, shape: tuple[int, ...]):
         super().__init__()
-        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64, device="cpu"))
         self.register_buffer("mean", torch.zeros(shape, dtype=torch.float64))
         self.register_buffer("var", torch.ones(shape, dtype=torch.float64))
 
@@ -46,28 +46,30 @@ class RunningNormaliser(nn.Module):
         """Update the statistics with a batch of one or more finite observations."""
         for rows in parts(obs, _AT_ONCE):
             # Differences from one of the rows are exact where an entry does not vary.
-            away = rows.double() - rows[0]
+            first = rows[0].double()
+            away = rows.double() - first
             mean = away.mean(0)
-            new_mean, new_var = mean + rows[0], away.sub_(mean).square_().mean(0)
-            total = self.count + len(rows)
-            share = len(rows) / total
-            delta = new_mean - self.mean
-            self.var.lerp_(new_var, share).add_(share * (1 - share) * delta**2)
+            var = away.sub_(mean).square_().mean(0)
+            self.count.add_(len(rows))
+            share = len(rows) / float(self.count)
+            delta = mean + first - self.mean
+            self.var.lerp_(var, share).add_(share * (1 - share) * delta**2)
             self.mean.add_(share * delta)
-            self.count.copy_(total)
 
     def forward(self, obs: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, "batch *shape"]:
-        """Normalised observations in float64, within `CLIP` of 0."""
+        """Normalised observations within `CLIP` of 0: in float64 for those of 32 bits that are integers, or of more."""
+        single = obs.dtype == torch.float32 or obs.dtype.itemsize < 4
+        dtype = torch.float32 if single else torch.float64
         # The mean of an entry that never varied is exact, so it becomes 0 / tiny = 0.
-        scale = self.var.sqrt().clamp(min=torch.finfo(torch.float64).tiny)
-        return (obs.double() - self.mean).div_(scale).clamp_(-CLIP, CLIP)
+        scale = self.var.sqrt().to(dtype).clamp_(min=torch.finfo(dtype).tiny)
+        return (obs.to(dtype) - self.mean.to(dtype)).div_(scale).clamp_(-CLIP, CLIP)
 
     def _apply(self, fn: Any, recurse: bool = True) -> "RunningNormaliser":
-        # Moved with the module, but never rounded with it.
+        # Moved with the module, but never rounded with it. The count stays on the CPU, where reading it takes no wait.
         kept = dict(self.named_buffers())
         super()._apply(fn, recurse)
         for name, buffer in kept.items():
-            setattr(self, name, buffer.to(getattr(self, name).device))
+            setattr(self, name, buffer if name == "count" else buffer.to(getattr(self, name).device))
         return self
 
 
