@@ -113,6 +113,7 @@ from rndlib.paper.evidence.statistics import (
     whitened,
 )
 from rndlib.paper.evidence.tables import aligned
+from rndlib.paper.fitted import tangent_kernels
 from rndlib.theory.dynamics import gain
 from rndlib.theory.expectations import expectations
 
@@ -373,7 +374,7 @@ f_0, theta_0, f_t, theta_t, theta_mean_field, theta_between = {}, {}, {}, {}, {}
 def trained(n, solver, labels):
     """Networks of width n, trained on the labels: outputs and tangent kernels at all points."""
     model = DeepEnsemble(replace(net, width=n), train_networks, seed=seed, solver=solver).fit(X, labels)
-    return model.functions(both), model.tangent_kernels(both)[:, 0, 0]
+    return model.functions(both), tangent_kernels(model, both)[:, 0, 0]
 
 
 for n in train_widths:

@@ -118,6 +118,7 @@ from rndlib.paper.evidence.statistics import (
     mixed,
 )
 from rndlib.paper.evidence.tables import aligned
+from rndlib.paper.fitted import variances
 
 parameters.check(
     globals(), "heads >= 2", "n_joint <= n_points", "ensembles <= bodies", "all(crowd[-1] % K == 0 for K in crowd)"
@@ -227,8 +228,8 @@ print(aligned(["t", "errors", "squares", "distance"], rows))
 # about a quarter larger.
 
 # %%
-square = predictors.variances(points, bodies)
-variance = members.variances(points, ensembles)
+square = variances(predictors, points, bodies)
+variance = variances(members, points, ensembles)
 chi, fewer = laws.mean_square(law.var, heads), laws.mean_square(law.var, heads - 1)
 both = {f"RND, {heads} heads": square, f"ensemble of {heads + 1}": variance}
 
@@ -397,7 +398,7 @@ def crowded(n, k, count, n_train=n_train, depth=depth, time=inf):
     at = datasets.toy(data_seed, n_train=n_train, n_test=n_points)
     body = replace(net, width=n, depth=depth)
     model = RND(body, k, count, seed=seed, solver=GradientFlow(time, rtol=crowded_rtol)).fit(at.X)
-    return model.variances(at.X_test, count), laws.ensemble(body, at.X, at.y, at.X_test, time=time).var
+    return variances(model, at.X_test, count), laws.ensemble(body, at.X, at.y, at.X_test, time=time).var
 
 
 in_all = crowd[-1]

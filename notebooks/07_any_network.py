@@ -90,6 +90,7 @@ from rndlib.paper.evidence.statistics import (
     typical,
     whitened,
 )
+from rndlib.paper.fitted import tangent_kernels
 from rndlib.paper.practice import convolutions, data
 from rndlib.theory.dynamics import gain
 
@@ -445,7 +446,7 @@ def whitened_errors(n):
     model = BayesianRND(module(n), linear_heads, linear_bodies, linearised=True, seed=seed).fit(grey)
     errors = model.errors(grey_tests).reshape(linear_bodies, linear_heads, n_joint)
     both = np.concatenate([grey, grey_tests])
-    kernel = model.tangent_kernels(both)[:, 0, 0]
+    kernel = tangent_kernels(model, both)[:, 0, 0]
     mean = own_posterior(kernels.empirical(module(n), both, draws=draws, seed=seed).ntk)
     posteriors = map(own_posterior, kernel), [mean] * linear_bodies, map(own_posterior, scale_off**2 * kernel)
     return [

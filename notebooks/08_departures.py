@@ -85,6 +85,7 @@ from rndlib.paper import figures, parameters
 from rndlib.paper.evidence.ledger import Ledger
 from rndlib.paper.evidence.statistics import over_times, to_law
 from rndlib.paper.evidence.tables import aligned
+from rndlib.paper.fitted import variances
 from rndlib.paper.practice import measured, settings
 from rndlib.paper.practice.loops import Loop, Paper
 from rndlib.paper.practice.regressions import own_regressions
@@ -172,7 +173,7 @@ figures.save(fig_activation, "fig_activation")
 # %%
 bodies = networks // heads
 halves, squares = (
-    model(net, heads, bodies, seed=seed, solver=flow).fit(X).variances(points, bodies) for model in (RND, BayesianRND)
+    variances(model(net, heads, bodies, seed=seed, solver=flow).fit(X), points, bodies) for model in (RND, BayesianRND)
 )
 linearised = laws.rnd_error(net, X, points, heads_per_width=heads / width).var / 2
 _ = ledger.record(

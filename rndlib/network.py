@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+from jaxtyping import Float
+
 from rndlib import checks
 from rndlib.activations import ACTIVATIONS, Activation, named
 
@@ -54,6 +57,16 @@ class MLP:
         Activation(name='silu')
         """
         return self.activation if isinstance(self.activation, Activation) else ACTIVATIONS[self.activation]
+
+    def examine(self, X: Float[np.ndarray, "n d"]) -> None:
+        """Refuse points that the network does not take: X (N, in_dim).
+
+        >>> from rndlib import MLP
+        >>> import numpy as np
+        >>> MLP(in_dim=3).examine(np.ones((2, 3)))
+        """
+        if X.shape[1] != self.in_dim:
+            raise ValueError(f"X has {X.shape[1]} columns: give the {self.in_dim} of net = {self}")
 
     def layer_shapes(self, heads: int) -> list[tuple[int, int]]:
         """Shapes `(n_l, n_{l-1})` of the weight matrices, first layer first, for an output of `heads`.

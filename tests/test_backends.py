@@ -17,6 +17,7 @@ from rndlib import (
     cores,
     initial,
 )
+from rndlib.paper.fitted import tangent_kernels
 from rndlib.training import backends as available
 from rndlib.training.flow import integration
 from rndlib.training.flow.exponential import DENSE_MANY
@@ -132,7 +133,7 @@ def test_every_estimator(kind, solver):
     def everything(model):
         errors = model.functions(X_TEST) if hasattr(model, "functions") else model.errors(X_TEST)
         mean = [] if isinstance(model, RND) else model.predict(X_TEST)
-        return np.concatenate([errors.ravel(), np.ravel(mean), model.tangent_kernels(X_TEST).ravel()])
+        return np.concatenate([errors.ravel(), np.ravel(mean), tangent_kernels(model, X_TEST).ravel()])
 
     assert differ(lambda name: ESTIMATORS[kind](backend=name, solver=solver).fit(X, Y), everything) <= AGREE
 

@@ -22,7 +22,6 @@ from rndlib import (
     GradientDescent,
     GradientFlow,
     datasets,
-    kernels,
     laws,
 )
 from rndlib.estimators import NotFittedError
@@ -220,9 +219,7 @@ def predictions(model) -> dict[str, np.ndarray]:
         "initial": lambda: np.stack(model.initial(X_TEST)),
         "predict": lambda: np.zeros(1) if isinstance(model, RND) else np.stack(model.predict(X_TEST, return_std=True)),
         "sample_y": lambda: model.sample_y(X_TEST, n_samples=4),
-        "tangent_kernels": lambda: model.tangent_kernels(X_TEST[:2]),
         "variance": lambda: model.variance(X_TEST),
-        "variances": lambda: model.variances(X_TEST, groups=2),
         "report": lambda: np.array(model.report.residual),
         "score_samples": lambda: model.score_samples(X_TEST),
     }
@@ -255,20 +252,3 @@ def test_what_is_set_after_a_fit_waits_for_the_next(fresh):
     model.seed = OTHER["seed"]
     again = predictions(model.fit(X, Y))
     assert not np.array_equal(again["variance"], before["variance"])
-
-
-@pytest.mark.parametrize("kind", [RND, DeepEnsemble])
-def test_gradient_descent_needs_no_kernel(kind, monkeypatch):
-    """It trains networks whose kernel is not known, and then does not say how far they are from the theorem."""
-    solver = GradientDescent(1e-3, 2)
-    assert kind(NET, 2, solver=solver).fit(X, Y).report.departure is not None
-
-    def unknown(*_):
-        raise ValueError("this activation has no kernel")
-
-    monkeypatch.setattr(kernels, "kernel", unknown)
-    monkeypatch.setattr(kernels, "diagonal", unknown)
-    report = kind(NET, 2, solver=solver).fit(X, Y).report
-    assert (report.evaluations, report.departure) == (2, None)
-    with pytest.raises(ValueError, match="no kernel"):
-        kind(NET, 2).fit(X, Y)

@@ -6,6 +6,7 @@ from networks import body, jacobian, values
 
 from rndlib import MLP, RND, DeepEnsemble, GradientFlow, initial, kernels
 from rndlib.estimators import NotFittedError
+from rndlib.paper.fitted import tangent_kernels
 from rndlib.training.backends.jax.precision import in_float64
 from rndlib.training.weights import Role, draw
 
@@ -63,22 +64,24 @@ def test_an_ensemble_starts_there_and_its_kernels_move():
     y = X.sum(axis=1)
     start = np.add(*initial.tangent_kernels(net, X_TEST, 3, seed=SEED))
     soon = DeepEnsemble(net, 3, seed=SEED, solver=GradientFlow(1e-9)).fit(X, y)
-    np.testing.assert_allclose(soon.tangent_kernels(X_TEST), start, rtol=1e-6)
+    np.testing.assert_allclose(tangent_kernels(soon, X_TEST), start, rtol=1e-6)
     np.testing.assert_allclose(soon.functions(X_TEST), initial.functions(net, X_TEST, 3, seed=SEED)[:, 0], rtol=1e-5)
-    later = DeepEnsemble(net, 3, seed=SEED, solver=GradientFlow(1.0)).fit(X, y).tangent_kernels(X_TEST)
+    later = tangent_kernels(DeepEnsemble(net, 3, seed=SEED, solver=GradientFlow(1.0)).fit(X, y), X_TEST)
     assert later.shape == (3, 1, 1, 4, 4)
     assert np.abs(later - start).max() > 1e-3
 
 
 def test_kernels_of_every_head_of_a_trained_predictor():
-    found = RND(MLP(3, width=64), heads=2, bodies=3, seed=SEED, solver=GradientFlow(0.1)).fit(X).tangent_kernels(X_TEST)
+    found = tangent_kernels(
+        RND(MLP(3, width=64), heads=2, bodies=3, seed=SEED, solver=GradientFlow(0.1)).fit(X), X_TEST
+    )
     assert found.shape == (3, 2, 2, 4, 4)
     np.testing.assert_allclose(found, found.transpose(0, 2, 1, 4, 3), rtol=1e-9, atol=1e-12)
 
 
 def test_kernels_need_a_fit():
     with pytest.raises(NotFittedError):
-        DeepEnsemble(NET, 2).tangent_kernels(X)
+        tangent_kernels(DeepEnsemble(NET, 2), X)
 
 
 @pytest.mark.parametrize("of", [initial.functions, initial.tangent_kernels])

@@ -163,9 +163,8 @@ def last_layer_of_psi(right, model, drawn, X, dtype):
     return right(model, drawn, X, dtype) + model._functions([*drawn.start[:-1], last], X, dtype)
 
 
-def divided_by_members(right, model, X, groups):
-    size = model.members // groups
-    return right(model, X, groups) * (size - 1) / size
+def divided_by_members(right, model, values):
+    return right(model, values) * (len(values) - 1) / len(values)
 
 
 def target_added(right, model, X):
@@ -191,9 +190,9 @@ def with_replacement(right, model, X, n_samples=1, random_state=0):
 
 def initial_function_kept(right, model, X):
     fitted, X = model._fitted, np.asarray(X)
-    if fitted._mean_network is None:
+    if fitted._fit.mean is None:
         return right(model, X)
-    return fitted._mean_network.evaluate(lambda _, params: fitted._functions(params, X, fitted.dtype))
+    return fitted._fit.mean.evaluate(lambda _, params: fitted._functions(params, X, fitted.dtype))
 
 
 MISTAKES = [
@@ -222,7 +221,7 @@ MISTAKES = [
         TARGET,
         "B1 B2 B3",
     ),
-    Mistake("K for K + 1", wrapped(DeepEnsemble, "variances", divided_by_members), CHI2, "M2"),
+    Mistake("K for K + 1", wrapped(DeepEnsemble, "_variance_of", divided_by_members), CHI2, "M2"),
     Mistake("noise without the pull to the start", wrapped(Task, "problem", jitter_without_pull), TARGET, "B5"),
     Mistake("the pull to the start without noise", wrapped(Task, "problem", pull_without_jitter), TARGET, "B5"),
     Mistake(

@@ -1,6 +1,8 @@
-"""Automatic mode: the network, the scales and the noise that make the training labels most probable."""
+"""The network, the units and the noise of a fit: those that are given, or those that make the labels most probable."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,9 +10,14 @@ from jaxtyping import Float
 
 from rndlib import checks
 from rndlib.any_network import AnyNetwork
-from rndlib.estimators.units import Units, standard
 from rndlib.network import MLP
-from rndlib.theory import kernels
+from rndlib.theory import kernels, reference
+
+Points = Float[np.ndarray, "n *shape"]
+Labels = Float[np.ndarray, "n outputs"]
+Column = float | Float[np.ndarray, " _"]
+MeanFunction = Callable[[Points], Float[np.ndarray, "n *outputs"]]
+"""A function of points in the user's units."""
 
 MOST_ROWS = 1000
 """Rows on which the evidence of a user's network is computed."""
@@ -23,65 +30,87 @@ LEAST_NOISE = 1e-3
 
 
 @dataclass(frozen=True)
-class Automatic:
-    """What was chosen: a network, its units, the noise in the network's units, and sentences that say so."""
+class Units:
+    """The network reads `(X - centre) / scale` and has labels `(y - mean) / size`. By default nothing changes.
 
-    net: MLP
-    units: Units
-    noise_std: float
-    log_evidence: float | None
-    notes: tuple[str, ...]
-
-    @classmethod
-    def choose(
-        cls, X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n outputs"] | None, noise_std: Any, input_scales: Any
-    ) -> "Automatic":
-        """The choice for points and labels in the user's units.
-
-        Without labels, columns are standardised, and the network is the default one. With labels, the exact log
-        evidence of the NTK-GP chooses all that is not given.
-        """
-        centre, scale = standard(X)
-        if input_scales is not None:
-            input_scales = checks.array("input_scales", input_scales, X.shape[1])
-            if (input_scales <= 0).any():
-                raise ValueError(
-                    f"input_scales = {input_scales}: give numbers above 0, in the units of the columns of X"
-                )
-        if y is None:
-            units = Units(centre, scale if input_scales is None else input_scales)
-            note = "Columns are standardised; without labels, the network is the default one."
-            noise = LEAST_NOISE if noise_std is None else float(noise_std)
-            return cls(MLP(X.shape[1], WIDTHS[2]), units, noise, None, (note,))
-        from rndlib.theory import evidence  # SciPy's optimisers take a while to load
-
-        mean, size = standard(y)
-        if noise_std is not None:  # one noise for all outputs, so one unit
-            size = np.full_like(size, np.sqrt(np.mean(np.square(size))))
-        found = evidence.maximise(
-            (X - centre) / scale,
-            (y - mean) / size,
-            noise_std=None if noise_std is None else float(noise_std / np.max(size)),
-            input_scales=None if input_scales is None else input_scales / scale,
-        )
-        units = Units(centre, scale * found.input_scales, mean, size * found.output_scale)
-        net = replace(found.net, width=WIDTHS[found.net.depth])
-        log_evidence = found.log_evidence - found.rows * float(np.log(size).sum())  # density of y in its own units
-        note = (
-            f"The evidence of the NTK-GP on {found.rows} of {len(X)} rows chose depth {net.depth}, sigma_w "
-            f"{net.sigma_w:.2g}, sigma_b {net.sigma_b:.2g}, a scale for each column, an output scale and noise_std: "
-            f"{log_evidence:.1f} nats."
-        )
-        return cls(net, units, found.noise_std / found.output_scale, log_evidence, (note,))
-
-
-def scaled_by_evidence(
-    net: AnyNetwork, X: Float[np.ndarray, "n *shape"], y: Float[np.ndarray, "n outputs"], noise_std: float | None
-) -> tuple[AnyNetwork, float, tuple[str, ...]]:
-    """A user's network with the output scale of largest evidence, the noise, and a sentence that says so.
-
-    The evidence is that of its mean empirical tangent kernel, on some of the rows. A noise that is given is kept.
+    centre, scale: One number per column of X. mean, size: One number per column of labels.
     """
+
+    centre: Column = 0.0
+    scale: Column = 1.0
+    mean: Column = 0.0
+    size: Column = 1.0
+
+    def inputs(self, X: Points) -> Points:
+        """Points as the network reads them."""
+        return (X - self.centre) / self.scale
+
+    def labels(self, y: Labels) -> Labels:
+        """Labels as the network has them."""
+        return (y - self.mean) / self.size
+
+    def spread(self, values: Float[np.ndarray, "*heads t"], outputs: tuple[int, ...]) -> Any:
+        """Differences of functions, the same for every output, in the user's units: (*heads, t, *outputs)."""
+        sizes = np.broadcast_to(self.size, outputs or (1,))
+        return values[..., None] * sizes if outputs else values * sizes[0]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A network, its units, the noise in these units, and sentences that say what was chosen how."""
+
+    net: MLP | AnyNetwork
+    units: Units = Units()
+    noise_std: float = 0.0
+    notes: tuple[str, ...] = ()
+    log_evidence: float | None = None
+
+
+def choose(net: MLP | AnyNetwork | None, X: Points, y: Labels | None, noise_std: Any, input_scales: Any) -> Choice:
+    """The choice for points and labels in the user's units. What is not None is kept, but for the scales of None.
+
+    Without a network, columns are standardised, and the exact log evidence of the NTK-GP chooses all that is not given;
+    without labels, the network is the default one. A user's network with `output_scale=None` gets the one of largest
+    evidence.
+    """
+    if net is not None:
+        if isinstance(net, AnyNetwork) and net.output_scale is None and y is not None:
+            return _scaled(net, X, y, noise_std)
+        return Choice(net, noise_std=float(noise_std or 0.0))
+    centre, scale = _standard(X)
+    if input_scales is not None:
+        input_scales = checks.array("input_scales", input_scales, X.shape[1])
+        if (input_scales <= 0).any():
+            raise ValueError(f"input_scales = {input_scales}: give numbers above 0, in the units of the columns of X")
+    if y is None:
+        units = Units(centre, scale if input_scales is None else input_scales)
+        note = "Columns are standardised; without labels, the network is the default one."
+        noise = LEAST_NOISE if noise_std is None else float(noise_std)
+        return Choice(MLP(X.shape[1], WIDTHS[2]), units, noise, (note,))
+    from rndlib.theory import evidence  # SciPy's optimisers take a while to load
+
+    mean, size = _standard(y)
+    if noise_std is not None:  # one noise for all outputs, so one unit
+        size = np.full_like(size, np.sqrt(np.mean(np.square(size))))
+    found = evidence.maximise(
+        (X - centre) / scale,
+        (y - mean) / size,
+        noise_std=None if noise_std is None else float(noise_std / np.max(size)),
+        input_scales=None if input_scales is None else input_scales / scale,
+    )
+    units = Units(centre, scale * found.input_scales, mean, size * found.output_scale)
+    net = replace(found.net, width=WIDTHS[found.net.depth])
+    log_evidence = found.log_evidence - found.rows * float(np.log(size).sum())  # density of y in its own units
+    note = (
+        f"The evidence of the NTK-GP on {found.rows} of {len(X)} rows chose depth {net.depth}, sigma_w "
+        f"{net.sigma_w:.2g}, sigma_b {net.sigma_b:.2g}, a scale for each column, an output scale and noise_std: "
+        f"{log_evidence:.1f} nats."
+    )
+    return Choice(net, units, found.noise_std / found.output_scale, (note,), log_evidence)
+
+
+def _scaled(net: AnyNetwork, X: Points, y: Labels, noise_std: float | None) -> Choice:
+    """A user's network with the output scale of largest evidence, by its mean empirical kernel on some of the rows."""
     from rndlib.theory import evidence
 
     rows = np.random.default_rng(0).permutation(len(X))[:MOST_ROWS]
@@ -91,4 +120,24 @@ def scaled_by_evidence(
         f"The evidence of the network's kernel on {len(rows)} of {len(X)} rows chose the output scale "
         f"{output_scale:.3g} and the noise {noise:.3g}: {nats:.1f} nats."
     )
-    return net.with_output_scale(output_scale), noise, (note,)
+    return Choice(net.with_output_scale(output_scale), noise_std=noise, notes=(note,))
+
+
+def limit(net: MLP | AnyNetwork, draws: int) -> reference.Network:
+    """The infinite kernels of a network; the mean over that many draws stands for those of a user's own."""
+    return net if isinstance(net, MLP) else partial(kernels.empirical, net, draws=draws)
+
+
+def prior_std(net: MLP | AnyNetwork, X: Points) -> float | None:
+    """The deviation of a network's prior at X, or at some of it; None if the kernel cannot be integrated."""
+    try:
+        return float(np.sqrt(reference.diagonal(limit(net, 2), X if isinstance(net, MLP) else X[:16]).ntk.mean()))
+    except ValueError:
+        return None
+
+
+def _standard(values: Float[np.ndarray, "n columns"]) -> tuple[Column, Column]:
+    """Mean and standard deviation of each column; a deviation of 1 where a column is constant up to rounding."""
+    mean, deviation = values.mean(axis=0), values.std(axis=0)
+    constant = deviation <= 1e-12 * np.abs(values).max(axis=0, initial=0.0)
+    return mean, np.where(constant, 1.0, deviation)

@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
 from rndlib import checks
-from rndlib.estimators import linearised
-from rndlib.estimators.base import Functions, MeanFunction, PerHead, Prediction, Regressor
+from rndlib.estimators.automatic import MeanFunction
+from rndlib.estimators.base import Functions, PerHead, Prediction, Regressor
+from rndlib.estimators.exact import Exact
 from rndlib.estimators.rnd import Distillation
-from rndlib.theory import laws, reference
-from rndlib.training.problem import Drawn, Trained
-from rndlib.training.weights import Params, Role, draw, draw_directions
+from rndlib.training.problem import Drawn
+from rndlib.training.weights import draw_directions
 
 
 @dataclass(eq=False, repr=False)
@@ -55,7 +55,6 @@ class BayesianRND(Regressor, Distillation):
     prior_mean: MeanFunction | None = None
 
     _bayesian = True
-    _mean_network = cast("Trained | None", None)
 
     def _check(self) -> None:
         super()._check()
@@ -86,24 +85,8 @@ class BayesianRND(Regressor, Distillation):
         """
         points, labels = self._begin(X, y)
         labels = labels if self.mean is None else None
-        self._mean_network = None
-        if self._linear:
-            trained = self._fit(points, labels)
-            self._mean_network = None if labels is None else trained
-            return self._end(trained, points)
-        trained = self._fit(points, None)
-        if labels is not None:
-            outputs = labels.shape[1]
-
-            def draws(bodies: list[int]) -> Drawn:
-                start = draw(self.net_, outputs, self._seed, Role.MEAN, bodies)
-                return Drawn(start, start)
-
-            def targets(drawn: Drawn) -> np.ndarray:
-                return labels.T + self._functions(drawn.start, points, "float64")
-
-            self._mean_network = self._train(outputs, 1, Role.MEAN, points, draws, targets)
-        return self._end(trained, points, labels)
+        self._has_mean = labels is not None
+        return self._end(self._fit_networks(points, labels), points, labels)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
         """Mean of the function at X (T, in_dim): (T,); with `return_std` also its posterior standard deviation.
@@ -141,12 +124,13 @@ class BayesianRND(Regressor, Distillation):
         outputs = int(np.prod(fitted._outputs, dtype=int))
         rng, errors = np.random.default_rng(random_state), self.errors(X)
         if n_samples * outputs > len(errors):
-            if fitted._exact is None:
+            if not isinstance(fitted._fit, Exact):
                 raise ValueError(
                     f"n_samples = {n_samples}: the {len(errors)} heads give {len(errors) // outputs} independent "
                     "samples and no more: draw fewer, or fit more heads or bodies"
                 )
-            errors = np.concatenate([errors, fitted._further(self._points(X), n_samples * outputs - len(errors), rng)])
+            more = fitted._further(self._points(X)[1], n_samples * outputs - len(errors), rng)
+            errors = np.concatenate([errors, more])
         chosen = rng.permutation(len(errors))[: n_samples * outputs]
         if not fitted._outputs:
             return (means[chosen // fitted.heads % len(means)] + errors[chosen]).T
@@ -158,39 +142,21 @@ class BayesianRND(Regressor, Distillation):
     def _psi(self) -> str:
         return self.directions or "shared"
 
-    def _further(self, points: np.ndarray, count: int, rng: np.random.Generator) -> Functions:
-        """Errors of heads that were not fitted, at points in the user's units: exact training needs no steps."""
-        assert self._exact is not None
-        further = copy(self)
-        further.heads, further.bodies, further._seed = count, 1, int(rng.integers(2**31))
-        drawn = further._draw([0], len(self._exact.X))
-        return self._units.spread(further._end_values(self._inputs(points), drawn, [])[0], self._outputs)
+    def _further(self, X: np.ndarray, count: int, rng: np.random.Generator) -> Functions:
+        """Errors of heads that were not fitted, at points in the network's units: exact training needs no steps."""
+        fit, further = cast("Exact", self._fit), copy(self)
+        further.heads, further._seed = count, int(rng.integers(2**31))
+        (errors,) = fit.values(further, X, further._draw([0], len(fit.X)), [])
+        return self._units.spread(errors, self._outputs)
 
     def _means(self, X: ArrayLike) -> Float[np.ndarray, "means t *outputs"]:
         """The mean estimate, one for all bodies or, of linearised ones, one for each."""
-        fitted, points = self._fitted, self._points(X)
+        fitted, (points, inputs) = self._fitted, self._points(X)
         if fitted.mean is not None:
             return fitted._of_user("mean", points)[None]
-        if fitted._mean_network is None:
+        if not fitted._has_mean:
             raise NotFittedError("fit had no y to train a mean on: call fit(X, y), or give mean= a function of X")
-        return fitted._functions_of(fitted._own_means(fitted._inputs(points)), points)
-
-    def _own_means(self, X: np.ndarray) -> Float[np.ndarray, "means outputs t"]:
-        """The mean estimate of the networks, at points X in their units."""
-        if self._exact is not None:
-            return self._exact.transfer(self._exact.weights, X)[None]
-
-        def mean(drawn: Drawn, params: Params) -> np.ndarray:
-            if self._linear:
-                return linearised.means(self, drawn, params, X)
-            f, before = (self._functions(at, X, self._precision) for at in (params, drawn.start))
-            return f - before
-
-        assert self._mean_network is not None
-        return self._mean_network.per_body(mean)
-
-    def _mean_at(self, X: np.ndarray) -> Float[np.ndarray, " t"] | None:
-        return None if self._mean_network is None else self._own_means(X)[0, 0]
+        return fitted._functions_of(fitted._fit.means(fitted, inputs), points)
 
     def _draw(self, bodies: list[int], n_samples: int = 0) -> Drawn:
         heads = range(self.heads) if self._linear or self._psi == "independent" else None
@@ -199,7 +165,3 @@ class BayesianRND(Regressor, Distillation):
 
     def _target(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
         return self._tangents(drawn, X, dtype)
-
-    def _law(self, net: reference.Network, X: np.ndarray, X_test: np.ndarray, **options: Any) -> laws.Gaussian:
-        noise, directions = self._noise, self._psi
-        return laws.bayesian_rnd_error(net, X, X_test, noise_std=noise, directions=directions, **options)

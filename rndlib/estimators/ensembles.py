@@ -1,8 +1,7 @@
 """Deep ensembles, standard and Bayesian: independent networks of one output, trained on the same labels."""
 
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -10,19 +9,12 @@ from numpy.typing import ArrayLike
 
 from rndlib import checks
 from rndlib.cores import blockwise
-from rndlib.estimators.base import (
-    Estimator,
-    Functions,
-    GroupVariances,
-    MeanFunction,
-    PerHead,
-    Prediction,
-    Regressor,
-    equal_parts,
-)
-from rndlib.theory import laws, reference
+from rndlib.estimators.automatic import MeanFunction
+from rndlib.estimators.base import Estimator, Functions, PerHead, Prediction, Regressor, Variances
+from rndlib.estimators.exact import Exact
+from rndlib.estimators.networks import Steps, start
 from rndlib.training.problem import Drawn, block_size
-from rndlib.training.weights import Params, Role, draw, draw_directions, draw_offsets
+from rndlib.training.weights import Role, draw, draw_directions, draw_offsets
 
 Members = TypeVar("Members", bound="_Ensemble")
 
@@ -40,9 +32,10 @@ class _Ensemble(Regressor, Estimator):
         checks.whole("members", self.members, at_least=1)
 
     def fit(self: Members, X: ArrayLike, y: ArrayLike) -> Members:
-        """Train every member on X (N, in_dim), y (N,).
+        """Train every member on X (N, in_dim), y (N,), or (N, outputs) with one head per output.
 
-        Warns with `ConditionWarning` if the kernel on X is so close to singular that gradient flow may take long.
+        Warns with `DepartureWarning` if the members are far from the theorem, with `ScaleWarning` if X or y are on
+        scales that no network is made for, and with `ConditionWarning` if training may take long.
 
         Raises
         ------
@@ -55,16 +48,10 @@ class _Ensemble(Regressor, Estimator):
         True
         """
         points, labels = self._begin(X, y)
-        draws = partial(self._draw, n_samples=len(points))
-
-        def targets(drawn: Drawn) -> np.ndarray:
-            shape = len(drawn.start[-1][0]), *labels.T.shape
-            return np.broadcast_to(labels.T - self._added(drawn, points, "float64"), shape)
-
+        self._labels = labels
         if self.net is None:
-            return self._end(self._train_exactly(labels.shape[1], self.members, points, draws, labels), points)
-        trained = self._train(labels.shape[1], self.members, Role.MEMBER, points, draws, targets)
-        return self._end(trained, points, labels)
+            return self._end(Exact.fit(self, points, labels), points)
+        return self._end(Steps.fit(self, Role.MEMBER, points), points, labels)
 
     def functions(self, X: ArrayLike) -> Functions:
         """Every member's trained function at X (T, in_dim): (members, T), in the units of y.
@@ -75,16 +62,8 @@ class _Ensemble(Regressor, Estimator):
         >>> model.functions(data.X_test).shape
         (4, 5)
         """
-        fitted, points = self._fitted, self._points(X)
-        return fitted._functions_of(
-            fitted._trained.per_body(partial(fitted._end_values, fitted._inputs(points))), points
-        )
-
-    def _end_values(self, X: np.ndarray, drawn: Drawn, params: Params) -> PerHead:
-        """The members' functions after training, at points X in the network's units."""
-        if self._exact is None:
-            return self._functions(params, X, self._precision) + self._added(drawn, X, self._precision)
-        return self._transported(drawn, X) + self._exact.transfer(self._exact.weights, X)
+        fitted, (points, inputs) = self._fitted, self._points(X)
+        return fitted._functions_of(fitted._ends(inputs), points)
 
     def initial(self, X: ArrayLike, heads: int = 1) -> Functions:
         """Every member's function before training at X (T, in_dim): (members, T). Needs no `fit`.
@@ -98,44 +77,15 @@ class _Ensemble(Regressor, Estimator):
         """
         model, points = self._before(X)
         heads = checks.whole("heads", heads, at_least=1)
-        return model._initial(points, heads).reshape(-1, len(points)) * np.max(model._units.size)
 
-    def _initial(self, X: np.ndarray, heads: int = 1) -> PerHead:
-        """The members' functions before training, at points X in the network's units."""
-        if heads == 1 and self._trained is not None:
-            return self._trained.per_body(lambda drawn, _: self._start_values(drawn, X, self._precision))
+        def values(bodies: list[int]) -> PerHead:
+            return start(model, model._draw(bodies, heads=heads), points, model._precision)
 
-        def values(bodies: list[int]) -> np.ndarray:
-            return self._start_values(self._draw(bodies, heads=heads), X, self._precision)
-
-        return blockwise(values, self.members, block_size(self.net_, heads, len(X)))
-
-    def _draw(self, bodies: list[int], n_samples: int = 0, heads: int | None = None) -> Drawn:
-        """The random numbers of these members, of one head per output."""
-        outputs = int(np.prod(self._outputs, dtype=int)) if heads is None else heads
-        start = draw(self.net_, outputs, self._seed, Role.MEMBER, bodies)
-        return Drawn(start, start)
-
-    def _start_values(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
-        return self._functions(drawn.start, X, dtype) + self._added(drawn, X, dtype)
-
-    def _added(self, drawn: Drawn, X: np.ndarray, dtype: str) -> Float[np.ndarray, "#bodies #heads #t"]:
-        """The untrained function that is added to each member's network."""
-        return np.zeros((1, 1, 1))
-
-    def _values(self, X: ArrayLike) -> Functions:
-        return self.functions(X)
-
-    def _group_variances(self, values: Functions, groups: int) -> GroupVariances:
-        size = equal_parts("groups", groups, "members", len(values))
-        if size < 2:
-            raise ValueError(
-                f"members = {len(values)}: a sample variance needs at least 2 for each of groups = {groups}"
-            )
-        return values.reshape(groups, size, *values.shape[1:]).var(axis=1, ddof=1)
-
-    def _at_start(self, X: np.ndarray) -> Float[np.ndarray, "members 1 t"]:
-        return self._initial(X)
+        if heads == 1 and model._fit is not None:
+            each = model._trained.per_body(lambda drawn, _: start(model, drawn, points, model._precision))
+        else:
+            each = blockwise(values, model.members, block_size(model.net_, heads, len(points)))
+        return each.reshape(-1, len(points)) * np.max(model._units.size)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
         """Mean over the members at X (T, in_dim): (T,); with `return_std` also their sample standard deviation.
@@ -150,14 +100,35 @@ class _Ensemble(Regressor, Estimator):
         np.True_
         """
         fitted = self._fitted
-        if fitted._exact is not None:
-            points = self._points(X)
-            mean = fitted._exact.transfer(fitted._exact.weights, fitted._inputs(points))
-            mean = fitted._functions_of(mean[None], points)[0]
+        if isinstance(fitted._fit, Exact):
+            points, inputs = self._points(X)
+            mean = fitted._functions_of(fitted._fit.means(fitted, inputs), points)[0]
             return (mean, np.sqrt(self.variance(X))) if return_std else mean
         functions = self.functions(X)
         mean = functions.mean(axis=0)
-        return (mean, np.sqrt(fitted._group_variances(functions, 1)[0])) if return_std else mean
+        return (mean, np.sqrt(self._variance_of(functions))) if return_std else mean
+
+    @property
+    def _sizes(self) -> tuple[int, int]:
+        return int(np.prod(self._outputs, dtype=int)), int(self.members)
+
+    def _draw(self, bodies: list[int], n_samples: int = 0, heads: int | None = None) -> Drawn:
+        weights = draw(self.net_, heads or self._sizes[0], self._seed, Role.MEMBER, bodies)
+        return Drawn(weights, weights)
+
+    def _fixed(self, drawn: Drawn, X: np.ndarray, dtype: str) -> Float[np.ndarray, "#bodies #heads #t"]:
+        return np.zeros((1, 1, 1))
+
+    def _goal(self, drawn: Drawn) -> Float[np.ndarray, "1 heads n"]:
+        return self._labels.T[None]
+
+    def _values(self, X: ArrayLike) -> Functions:
+        return self.functions(X)
+
+    def _variance_of(self, values: Functions) -> Variances:
+        if len(values) < 2:
+            raise ValueError(f"members = {len(values)}: a sample variance needs at least 2")
+        return values.var(axis=0, ddof=1)
 
 
 @dataclass(eq=False, repr=False)
@@ -194,9 +165,6 @@ class DeepEnsemble(_Ensemble):
     ((5,), (5,))
     """
 
-    def _law(self, net: reference.Network, X: np.ndarray, X_test: np.ndarray, **options: Any) -> laws.Gaussian:
-        return laws.ensemble(net, X, np.zeros(len(X)), X_test, **options)
-
 
 @dataclass(eq=False, repr=False)
 class BayesianEnsemble(_Ensemble):
@@ -224,12 +192,9 @@ class BayesianEnsemble(_Ensemble):
 
     def _draw(self, bodies: list[int], n_samples: int = 0, heads: int | None = None) -> Drawn:
         drawn = super()._draw(bodies, n_samples, heads)
-        outputs = drawn.start[-1][0].shape[1]
-        offsets = draw_offsets(self._seed, bodies, n_samples, outputs) if self._noise and n_samples else None
+        jittered = self._noise and n_samples
+        offsets = draw_offsets(self._seed, bodies, n_samples, self._sizes[0]) if jittered else None
         return drawn._replace(directions=draw_directions(self.net_, self._seed, bodies, None), offsets=offsets)
 
-    def _added(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
+    def _fixed(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
         return self._tangents(drawn, X, dtype)
-
-    def _law(self, net: reference.Network, X: np.ndarray, X_test: np.ndarray, **options: Any) -> laws.Gaussian:
-        return laws.bayesian_rnd_error(net, X, X_test, noise_std=self._noise, **options)

@@ -2,7 +2,7 @@
 
 Training is a linear map of the error at the start (Eq. 24 in the proof of Theorem B.1):
 
-    e(x) = e_0(x) - Theta_xX A^-1 (e_0(X) + noise xi),    A = Theta_XX + noise^2 I,
+    e(x) = e_0(x) - Theta_xX A^-1 (e_0(X) - y + noise xi),    A = Theta_XX + noise^2 I,
 
 with xi the jitter of noisy targets. Where the error at the start has covariance Theta, as Bayesian RND's has
 (Proposition 4.1), the result is a draw from the centred posterior, and A^-1 y gives its mean (Theorem 4.2). Where it
@@ -20,9 +20,11 @@ import numpy as np
 from jaxtyping import Float
 from scipy import linalg
 
-from rndlib.cores import slices
+from rndlib.cores import slices, split
+from rndlib.estimators.networks import residual, start
 from rndlib.network import MLP
 from rndlib.theory import kernels
+from rndlib.training.problem import Drawn, Trained, block_size
 from rndlib.training.report import Report
 
 REPORT = Report(inf, 0.0, 0.0, 1, True, ("Mean and variance are exact, those of infinite width, by one N x N matrix.",))
@@ -45,48 +47,63 @@ def fits(n: int) -> bool:
     return 8 * HELD * n**2 <= MEMORY
 
 
-def demand(n: int) -> None:
-    """Raise a ValueError that says what to do with points for which an exact fit has no memory."""
-    if not fits(n):
-        raise ValueError(
-            f"X has {n} rows, whose matrices take more than {MEMORY / 2**30:.0f} GiB: give BayesianRND, which needs "
-            "none, a part of the rows, or a network with solver=StochasticGradient(...)"
-        )
-
-
 @dataclass(frozen=True)
 class Exact:
     """The map of training, for points in the network's units.
 
     factor: The lower Cholesky factor of A, (N, N).
     weights: A^-1 y, (N, outputs).
-    spread: A^-1 kappa_XX A^-1 where errors start with covariance kappa, and None where they start with Theta.
+    inner: A^-1 kappa_XX A^-1 where errors start with covariance kappa, and None where they start with Theta.
+    trained: The networks whose initial functions become draws. In place of parameters, a block has the solution v of
+        its errors at the start, (bodies, N, heads), from the first prediction on that needs it.
     """
 
     net: MLP
     X: Float[np.ndarray, "n d"]
     factor: Float[np.ndarray, "n n"]
     weights: Columns
-    spread: Float[np.ndarray, "n n"] | None
+    inner: Float[np.ndarray, "n n"] | None
+    trained: Trained
 
     @classmethod
-    def fit(cls, net: Any, X: Float[np.ndarray, "n d"], y: Columns, noise_std: float, bayesian: bool) -> "Exact":
-        """The map for labels y (N, outputs). Raises a ValueError if A is singular."""
-        kernel = kernels.kernel(net, X)
+    def fit(cls, model: Any, X: Float[np.ndarray, "n d"], y: Columns) -> "Exact":
+        """The map of an estimator with labels y (N, outputs). Raises a ValueError if A is singular or X too long."""
+        if not fits(len(X)):
+            raise ValueError(
+                f"X has {len(X)} rows, whose matrices take more than {MEMORY / 2**30:.0f} GiB: give BayesianRND, which "
+                "needs none, a part of the rows, or a network with solver=StochasticGradient(...)"
+            )
+        kernel = kernels.kernel(model.net_, X)
         A = kernel.ntk
-        A.flat[:: len(A) + 1] += noise_std**2
+        A.flat[:: len(A) + 1] += model._noise**2
         try:
             factor = linalg.cholesky(A, lower=True, overwrite_a=True, check_finite=False)
         except linalg.LinAlgError as error:
             raise ValueError(
-                f"X: the tangent kernel of its {len(X)} rows is singular in float64 with noise_std = {noise_std:.3g} "
-                "(in standard deviations of y): drop rows that nearly repeat others, or give a larger noise_std"
+                f"X: the tangent kernel of its {len(X)} rows is singular in float64 with noise_std = "
+                f"{model._noise:.3g} (in standard deviations of y): drop rows that nearly repeat others, or give a "
+                "larger noise_std"
             ) from error
-        spread = None
-        if not bayesian:
+        inner = None
+        if not model._bayesian:
             half = linalg.cho_solve((factor, True), kernel.nngp, check_finite=False)
-            spread = linalg.cho_solve((factor, True), half.T, check_finite=False)
-        return cls(net, X, factor, linalg.cho_solve((factor, True), y), spread)
+            inner = linalg.cho_solve((factor, True), half.T, check_finite=False)
+        heads, bodies = model._sizes
+        blocks = [(block, []) for block in split(bodies, block_size(model.net_, heads, len(X)))]
+        trained = Trained(bodies, blocks, REPORT, [model._draw(block, len(X)) for block, _ in blocks])
+        return cls(model.net_, X, factor, linalg.cho_solve((factor, True), y), inner, trained)
+
+    def values(self, model: Any, X: Points, drawn: Drawn, params: list) -> Float[np.ndarray, "bodies heads t"]:
+        """e after training, of a block of networks at X."""
+        if not params:
+            params.append((np.stack([self.solve(r) for r in residual(model, drawn, self.X)]),))
+        ((v,),) = params
+        before = start(model, drawn, X, model._precision)
+        return before - self.transfer(np.concatenate(v, axis=1), X).reshape(before.shape)
+
+    def means(self, model: Any, X: Points) -> Float[np.ndarray, "1 outputs t"]:
+        """The mean estimate at X."""
+        return self.transfer(self.weights, X)[None]
 
     def solve(self, r: Columns) -> Columns:
         """A^-1 r."""
@@ -101,10 +118,10 @@ class Exact:
 
         def block(across: kernels.Kernel, points: Points) -> Float[np.ndarray, " t"]:
             prior = kernels.diagonal(self.net, points)
-            if self.spread is None:
+            if self.inner is None:
                 half = linalg.solve_triangular(self.factor, across.ntk, lower=True, check_finite=False)
                 return np.maximum(prior.ntk - np.einsum("nt,nt->t", half, half), 0.0)
-            change = self.spread @ across.ntk - 2 * self.solve(across.nngp)
+            change = self.inner @ across.ntk - 2 * self.solve(across.nngp)
             return np.maximum(prior.nngp + np.einsum("nt,nt->t", across.ntk, change), 0.0)
 
         return self._blockwise(block, X)
@@ -114,10 +131,10 @@ class Exact:
 
         The error of a kernel regression at a point that is left out is (A^-1 e_0(X))_i / (A^-1)_ii.
         """
-        if self.spread is None:
+        if self.inner is None:
             raise ValueError("held_out is for errors that start with covariance kappa")
-        inverse = linalg.cho_solve((self.factor, True), np.eye(len(self.X)), check_finite=False)
-        return np.maximum(self.spread.diagonal(), 0.0) / inverse.diagonal() ** 2
+        inverse = self.solve(np.eye(len(self.X)))
+        return np.maximum(self.inner.diagonal(), 0.0) / inverse.diagonal() ** 2
 
     def _blockwise(self, block: Callable[[kernels.Kernel, Points], np.ndarray], X: Points) -> np.ndarray:
         size = max(1, _ENTRIES // len(self.X))

@@ -1,7 +1,6 @@
 """Random network distillation: predictors trained to match random targets (Eq. 2)."""
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from math import ceil, inf
 from typing import Any
 
@@ -12,11 +11,11 @@ from sklearn.base import OutlierMixin, clone
 
 from rndlib import checks
 from rndlib.cores import blockwise
-from rndlib.estimators import exact, linearised
-from rndlib.estimators.base import Estimator, Functions, GroupVariances, PerHead, Variances, equal_parts
-from rndlib.theory import laws, reference
+from rndlib.estimators.base import Estimator, Functions, PerHead, Variances
+from rndlib.estimators.exact import Exact, fits
+from rndlib.estimators.networks import Linear, Steps
 from rndlib.theory.crowding import warn_if_narrow
-from rndlib.training.problem import Drawn, Trained, block_size
+from rndlib.training.problem import Drawn, block_size
 from rndlib.training.solvers import GradientFlow
 from rndlib.training.weights import Params, Role, draw, draw_offsets
 
@@ -29,6 +28,8 @@ class Distillation(Estimator):
     bodies: int = 1
     _: KW_ONLY
     linearised: bool = False
+
+    _scale = 1.0  # from the mean square of errors to a variance
 
     def _check(self) -> None:
         super()._check()
@@ -50,9 +51,8 @@ class Distillation(Estimator):
         >>> model.errors(data.X_test).shape, bool(abs(model.errors(data.X)).max() < 1e-3)
         ((8, 5), True)
         """
-        fitted = self._fitted
-        points = fitted._inputs(self._points(X))
-        return fitted._units.spread(fitted._trained.evaluate(partial(fitted._end_values, points)), fitted._outputs)
+        fitted, (points, inputs) = self._fitted, self._points(X)
+        return fitted._units.spread(fitted._ends(inputs).reshape(-1, len(points)), fitted._outputs)
 
     def initial(self, X: ArrayLike) -> tuple[Functions, Functions]:
         """Predictors before training and targets at X (T, in_dim): each (bodies * heads, T), one body after the other.
@@ -65,25 +65,34 @@ class Distillation(Estimator):
         ((8, 1), (8, 1))
         """
         model, points = self._before(X)
-        predictors, targets = (model._units.spread(of, model._outputs) for of in model._initial(points))
-        return predictors, targets
 
-    def _initial(self, X: np.ndarray) -> Float[np.ndarray, "2 functions t"]:
-        """Predictors and targets before training, at points X in the network's units."""
+        def both(drawn: Drawn, params: Params) -> Float[np.ndarray, "bodies 2 heads t"]:
+            if isinstance(model._fit, Linear):
+                return model._fit.initial(model, points, drawn, params)
+            u = model._functions(drawn.start, points, model._precision)
+            return np.stack(np.broadcast_arrays(u, model._target(drawn, points, model._precision)), axis=1)
 
-        def values(drawn: Drawn, params: Params | None = None) -> np.ndarray:
-            if params and self._linear:
-                return linearised.initial(self, drawn, params, X)
-            predictor = self._functions(drawn.start, X, self._precision)
-            target = self._target(drawn, X, self._precision)
-            return np.stack([predictor, np.broadcast_to(target, predictor.shape)], axis=1)
-
-        if self._trained is None:
-            size = block_size(self.net_, self.heads, len(X))
-            both = blockwise(lambda bodies: values(self._draw(bodies)), self.bodies, size)
+        if model._fit is None:
+            size = block_size(model.net_, model.heads, len(points))
+            each = blockwise(lambda bodies: both(model._draw(bodies), []), model.bodies, size)
         else:
-            both = self._trained.per_body(values)
-        return both.swapaxes(0, 1).reshape(2, -1, len(X))
+            each = model._trained.per_body(both)
+        u, g = (model._units.spread(each[:, i].reshape(-1, len(points)), model._outputs) for i in (0, 1))
+        return u, g
+
+    def _fit_networks(self, X: np.ndarray, y: np.ndarray | None = None) -> Exact | Linear | Steps:
+        """Train all bodies on X, and the mean estimate on labels y (N, outputs)."""
+        if self.net is None and (fits(len(X)) or not self._bayesian):
+            return Exact.fit(self, X, np.zeros((len(X), 1)) if y is None else y)
+        return Linear.fit(self, X, y) if self._linear else Steps.fit(self, Role.PREDICTOR, X, y)
+
+    @property
+    def _sizes(self) -> tuple[int, int]:
+        return int(self.heads), int(self.bodies)
+
+    @property
+    def _linear(self) -> bool:
+        return self.linearised or self.net is None
 
     def _draw(self, bodies: list[int], n_samples: int = 0) -> Drawn:
         """The random numbers of these bodies, with jitter for `n_samples` points.
@@ -91,13 +100,12 @@ class Distillation(Estimator):
         A linearised body has one tangent, that of one more head, so that all heads have the same kernel and are
         independent of it: its network has one output.
         """
-        net, seed, heads = self.net_, self._seed, self.heads
         jittered = self._noise and n_samples and self._bayesian
-        offsets = draw_offsets(seed, bodies, n_samples, heads) if jittered else None
+        offsets = draw_offsets(self._seed, bodies, n_samples, self.heads) if jittered else None
         if not self._linear:
-            start = draw(net, heads, seed, Role.PREDICTOR, bodies)
+            start = draw(self.net_, self.heads, self._seed, Role.PREDICTOR, bodies)
             return Drawn(start, start, offsets=offsets)
-        *hidden, head = draw(net, heads + 1, seed, Role.PREDICTOR, bodies)
+        *hidden, head = draw(self.net_, self.heads + 1, self._seed, Role.PREDICTOR, bodies)
         own, common = (tuple(a[:, part] for a in head) for part in (slice(1, None), slice(1)))
         return Drawn([*hidden, own], [*hidden, common], offsets=offsets)
 
@@ -105,45 +113,17 @@ class Distillation(Estimator):
         """The target's functions at X."""
         raise NotImplementedError
 
-    def _start_values(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
-        return self._functions(drawn.start, X, dtype) - self._target(drawn, X, dtype)
+    def _fixed(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
+        return -self._target(drawn, X, dtype)
 
-    def _end_values(self, X: np.ndarray, drawn: Drawn, params: Params) -> PerHead:
-        """The errors of every body after training, at points X in the network's units."""
-        if self._exact is not None:
-            return self._transported(drawn, X)
-        if self._linear:
-            return linearised.errors(self, drawn, params, X)
-        return self._functions(params, X, self._precision) - self._target(drawn, X, self._precision)
-
-    def _fit(self, X: np.ndarray, y: np.ndarray | None) -> Trained:
-        """Trained bodies, for labels y (N, outputs) of the mean in automatic and linearised mode."""
-        draws = partial(self._draw, n_samples=len(X))
-        if self.net is None and (exact.fits(len(X)) or not self._bayesian):
-            labels = np.zeros((len(X), 1)) if y is None else y
-            return self._train_exactly(self.heads, self.bodies, X, draws, labels)
-        if self._linear:
-            return linearised.train(self, X, y)
-        targets = partial(self._target, X=X, dtype="float64")
-        return self._train(self.heads, self.bodies, Role.PREDICTOR, X, draws, targets)
+    def _goal(self, drawn: Drawn) -> Float[np.ndarray, "#bodies #heads #n"]:
+        return np.zeros((1, 1, 1))
 
     def _values(self, X: ArrayLike) -> Functions:
         return self.errors(X)
 
-    def _group_variances(self, values: Functions, groups: int) -> GroupVariances:
-        equal_parts("groups", groups, "bodies", self.bodies)
-        return self._scale * np.mean(values.reshape(groups, -1, *values.shape[1:]) ** 2, axis=1)
-
-    def _at_start(self, X: np.ndarray) -> PerHead:
-        return np.subtract(*self._initial(X)).reshape(self.bodies, self.heads, len(X))
-
-    @property
-    def _linear(self) -> bool:
-        return self.linearised or self.net is None
-
-    @property
-    def _crowded(self) -> bool:
-        return self.heads > 1 and not self._linear
+    def _variance_of(self, values: Functions) -> Variances:
+        return self._scale * np.mean(values**2, axis=0)
 
 
 @dataclass(eq=False, repr=False)
@@ -180,7 +160,6 @@ class RND(OutlierMixin, Distillation):
     false_alarms: float | None = None
 
     _scale = 0.5  # Eq. 2, in the units of an ensemble's variance
-    _labelled = False
 
     def _check(self) -> None:
         super()._check()
@@ -197,12 +176,12 @@ class RND(OutlierMixin, Distillation):
         True
         """
         points, _ = self._begin(X)
-        if self._crowded:
+        if not self._linear:
             warn_if_narrow(self.net_, self.heads)
-        trained = self._fit(points, None)
+        fit = self._fit_networks(points)
         self._held_out, self._threshold = None, None
-        if self._exact is not None:
-            self._held_out = self._exact.held_out()
+        if isinstance(fit, Exact):
+            self._held_out = fit.held_out()
             self._threshold = quantile_of_new(self._held_out, 0.1 if self.false_alarms is None else self.false_alarms)
         elif self.false_alarms is not None:
             order = np.random.default_rng(self._seed).permutation(len(points))
@@ -210,7 +189,7 @@ class RND(OutlierMixin, Distillation):
             part: Any = clone(self)
             held_out = part.set_params(false_alarms=None).fit(points[rest]).variance(points[out])
             self._threshold = quantile_of_new(held_out, self.false_alarms)
-        return self._end(trained, points)
+        return self._end(fit, points)
 
     def score_samples(self, X: ArrayLike) -> Variances:
         """How like the training points each row of X (T, in_dim) is: minus `variance`, (T,). Higher is more alike.
@@ -292,9 +271,6 @@ class RND(OutlierMixin, Distillation):
     def _target(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
         assert drawn.target is not None
         return self._functions(drawn.target, X, dtype)
-
-    def _law(self, net: reference.Network, X: np.ndarray, X_test: np.ndarray, **options: Any) -> laws.Gaussian:
-        return laws.rnd_error(net, X, X_test, **options)
 
 
 def quantile_of_new(held_out: Variances, rate: float) -> float:

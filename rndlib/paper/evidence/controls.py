@@ -5,7 +5,6 @@ that its name says.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rndlib import checks
 from rndlib.estimators import BayesianRND
@@ -65,16 +64,12 @@ class NoiseWithoutPull(BayesianRND):
         super().__init__(net, 1, bodies, seed=seed, solver=solver)
         self.jitter = checks.non_negative("jitter", jitter)
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "NoiseWithoutPull":
-        """Train the predictors on X (N, in_dim); y is ignored."""
-        points, _ = self._begin(X)
+    def _draw(self, bodies: list[int], n_samples: int = 0) -> Drawn:
+        offsets = draw_offsets(self._seed, bodies, n_samples, self.heads) if n_samples else None
+        jitter = None if offsets is None else [(self.jitter * np.swapaxes(offsets, 1, 2),)]
+        return super()._draw(bodies)._replace(target=jitter)
 
-        def draws(bodies: list[int]) -> Drawn:
-            offsets = draw_offsets(self._seed, bodies, len(points), self.heads)
-            return self._draw(bodies)._replace(target=[(self.jitter * np.swapaxes(offsets, 1, 2),)])
-
-        def targets(drawn: Drawn) -> np.ndarray:
-            ((jitter,),) = drawn.target or []
-            return self._target(drawn, points, "float64") - jitter
-
-        return self._end(self._train(self.heads, self.bodies, Role.PREDICTOR, points, draws, targets), points)
+    def _goal(self, drawn: Drawn) -> np.ndarray:
+        """The errors are trained to minus the jitter, and not to 0."""
+        ((jitter,),) = drawn.target or []
+        return -jitter

@@ -58,7 +58,7 @@ class Partners:
         return Partners(function(self.own), function(self.others))
 
     def half_mean_squares(self, heads: int) -> "Partners":
-        """The partners of 1/2 eps-bar^2 of bodies with so many heads each, as `RND.variances` gives it of bodies.
+        """The partners of 1/2 eps-bar^2 of bodies with so many heads each, as `rndlib.paper.fitted.variances` has it.
 
         `own` (bodies * heads, ...) becomes (bodies, ...), and `others` has one head per body.
         """

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from rndlib.estimators import RND, BayesianRND
+from rndlib.paper.fitted import tangent_kernels
 from rndlib.paper.practice.settings import DATA, PAPER
 from rndlib.theory import laws
 from rndlib.training.solvers import GradientFlow
@@ -41,7 +42,7 @@ def moved(model: Any, heads: int) -> float:
     """The same for one model and number of heads: a Frobenius norm over pairs of heads and points, mean over bodies."""
     bodies = max(4, 64 // heads)
     start, end = (
-        model(PAPER, heads, bodies, solver=GradientFlow(time, rtol=0.05)).fit(DATA.X).tangent_kernels(DATA.X)
+        tangent_kernels(model(PAPER, heads, bodies, solver=GradientFlow(time, rtol=0.05)).fit(DATA.X), DATA.X)
         for time in (1e-9, inf)
     )
     norms = (np.linalg.norm(of.reshape(len(of), -1), axis=1) for of in (end - start, start))

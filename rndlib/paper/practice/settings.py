@@ -18,6 +18,7 @@ from rndlib.estimators import RND, BayesianRND, DeepEnsemble
 from rndlib.network import MLP
 from rndlib.paper.evidence.estimate import Estimate
 from rndlib.paper.evidence.statistics import over_times, to_law
+from rndlib.paper.fitted import variances
 from rndlib.theory import laws, reference
 from rndlib.training.solvers import GradientFlow, Solver
 
@@ -82,7 +83,7 @@ def measure(setting: Setting, seed: int = 0) -> Ratios:
         bodies = max(2, setting.networks // setting.heads)
         functions = DeepEnsemble(setting.net, setting.networks, **options).fit(X, y).functions(points)
         halves, squares = (
-            model(setting.net, setting.heads, bodies, **options).fit(X).variances(points, bodies)
+            variances(model(setting.net, setting.heads, bodies, **options).fit(X), points, bodies)
             for model in (RND, partial(BayesianRND, noise_std=setting.told_noise_std))
         )
     deviations = (functions - functions.mean(axis=0)) ** 2 * len(functions) / (len(functions) - 1)
