@@ -146,7 +146,7 @@ bayesian = BayesianRND(replace(net, width=wide), heads=many_heads, seed=seed, so
 
 # %% tags=["figure"]
 stops = [stop for pair in zip(X[:corners], points, strict=False) for stop in pair][: 2 * corners - 1]
-walk, distance, at_stops = datasets.walk(stops)
+walk, distance, at_stops = figures.walk(stops)
 known = (at_stops[::2], y[: len(at_stops[::2])])
 
 

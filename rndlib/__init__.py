@@ -53,27 +53,22 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_CLASSES = {
+_HOMES = {
+    **dict.fromkeys(("DeepEnsemble", "BayesianEnsemble", "RND", "BayesianRND"), "estimators"),
+    **dict.fromkeys(("GradientFlow", "GradientDescent", "StochasticGradient"), "training.solvers"),
     "MLP": "network",
-    "DeepEnsemble": "estimators",
-    "BayesianEnsemble": "estimators",
-    "RND": "estimators",
-    "BayesianRND": "estimators",
-    "GradientFlow": "training.solvers",
-    "GradientDescent": "training.solvers",
-    "StochasticGradient": "training.solvers",
     "DepartureWarning": "estimators.departure",
     "DivergenceError": "training.report",
     "HeadsWarning": "theory.crowding",
     "explain_setting": "paper.practice.advice",
-}
-_MODULES = {
     "kernels": "theory.kernels",
     "laws": "theory.laws",
     "mismatch": "theory.mismatch",
     "initial": "training.initial",
     "datasets": "datasets",
 }
+"""Where each name is found; a module is its own home."""
+
 __all__ = ["RND", "BayesianEnsemble", "BayesianRND", "DeepEnsemble", "GradientDescent", "GradientFlow", "MLP"]
 __all__ += [
     "StochasticGradient",
@@ -88,15 +83,12 @@ __all__ += [
 
 def __getattr__(name: str) -> Any:
     # Lazily, so that `import rndlib` costs no SciPy.
-    if name in _MODULES:
-        value = import_module(f"rndlib.{_MODULES[name]}")
-    elif name in _CLASSES:
-        value = getattr(import_module(f"rndlib.{_CLASSES[name]}"), name)
-    else:
+    if name not in _HOMES:
         raise AttributeError(f"module 'rndlib' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+    home = import_module(f"rndlib.{_HOMES[name]}")
+    globals()[name] = getattr(home, name, home)
+    return globals()[name]
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_CLASSES, *_MODULES])
+    return sorted([*globals(), *_HOMES])

@@ -30,23 +30,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property, partial
 from math import ceil, prod, sqrt
 from pathlib import Path
 from sysconfig import get_paths
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from rndlib import checks
-from rndlib.factors import Factors, Sizes, sizes
 from rndlib.network import MLP
 
 Weights = dict[str, np.ndarray]
 """Tensors by name, in float64."""
 Points = Float[np.ndarray, "n *shape"]
+Derivatives = dict[str, Float[np.ndarray, "n _"]]
+"""Those of the first output at every point with respect to every tensor, which is flattened, by name."""
 
 _ENTRIES = 4096
 """Numbers that a measured scale rests on, which leaves it a standard error of 1 %, where _MOST draws give as many."""
@@ -57,13 +57,9 @@ _PROBES = 4  # points that a network is tried on before it is trained
 _ROUNDING = 1e-8  # relative to the largest output
 
 
-@dataclass(frozen=True)
-class Tensor:
-    """One tensor of weights.
-
-    scale : standard deviation of its entries at the start, 0 where they start the same in every draw.
-    outputs_axis : the axis along which a head has one slice per output; None for a tensor below the head.
-    """
+class Tensor(NamedTuple):
+    """The standard deviation of a tensor's entries at the start, 0 where they start the same in every draw; and the
+    axis along which a head has one slice per output, None for a tensor below the head."""
 
     scale: float
     outputs_axis: int | None
@@ -91,7 +87,6 @@ class AnyNetwork(ABC):
         self.scales = scales
         self.output_scale = None if output_scale is None else checks.positive("output_scale", output_scale)
         self._activations: dict[tuple[int, ...], int] = {}
-        self._sizes: dict[tuple[int, ...], Sizes] = {}
         self._examined: set[tuple[int, ...]] = set()
         self._compared = 1  # outputs up to which scales are known not to depend on their number
 
@@ -109,13 +104,7 @@ class AnyNetwork(ABC):
         other.output_scale = None if output_scale is None else checks.positive("output_scale", output_scale)
         return other
 
-    @property
-    def untrained(self) -> tuple[str, ...]:
-        """Names of the tensors that start the same in every draw, such as biases of zero and gains of one.
-
-        They have no prior and are not trained. Draw them at random, or give `scales`, if they should be.
-        """
-        return tuple(name for name, tensor in self.tensors.items() if not tensor.scale)
+    # --------------------------------------------------------------------------------------- what each library defines
 
     @abstractmethod
     def arrays(self, outputs: int, seed: int) -> Weights:
@@ -130,18 +119,18 @@ class AnyNetwork(ABC):
         """The outputs at X."""
 
     @abstractmethod
-    def factors(self, weights: Weights, X: Points) -> dict[str, Factors]:
-        """The derivatives of the first output with respect to every tensor, as `rndlib.factors` has them."""
+    def derivatives(self, weights: Weights, X: Points) -> Derivatives:
+        """The derivatives of the first output at X."""
 
     @abstractmethod
     def _differentiate(self, weights: Weights, X: Points) -> None:
         """Differentiate the outputs at X once, in the way of training, for the errors that this may raise."""
 
-    def sizes(self, weights: Weights, x: Float[np.ndarray, "1 *shape"]) -> Sizes:
-        """The sizes of the factors of the input x, one point, which do not depend on the weights."""
-        if x.shape not in self._sizes:
-            self._sizes[x.shape] = sizes(self.factors(weights, x).values())
-        return self._sizes[x.shape]
+    @abstractmethod
+    def _largest(self, x: Float[np.ndarray, "1 *shape"]) -> int:
+        """`activations`, by a trace of the network."""
+
+    # ------------------------------------------------------------------------------------------------------ parameters
 
     def activations(self, x: Float[np.ndarray, "1 *shape"]) -> int:
         """Size of the largest array between the input x, one point, and the outputs."""
@@ -149,14 +138,18 @@ class AnyNetwork(ABC):
             self._activations[x.shape] = self._largest(x)
         return self._activations[x.shape]
 
-    @abstractmethod
-    def _largest(self, x: Float[np.ndarray, "1 *shape"]) -> int:
-        """`activations`, by a trace of the network."""
+    @property
+    def untrained(self) -> tuple[str, ...]:
+        """Names of the tensors that start the same in every draw, such as biases of zero and gains of one.
+
+        They have no prior and are not trained. Draw them at random, or give `scales`, if they should be.
+        """
+        return tuple(name for name, tensor in self.tensors.items() if not tensor.scale)
 
     @cached_property
     def shapes(self) -> list[list[tuple[int, ...]]]:
         """The shapes of the tensors of every layer, for one output."""
-        return [[a.shape for a in layer] for layer in self._relative(self._one_head)]
+        return [[a.shape for a in layer] for layer in self._relative(self._heads[0])]
 
     @property
     def hidden_parameters(self) -> int:
@@ -209,34 +202,31 @@ class AnyNetwork(ABC):
         """Name, scale and axis of the outputs of the trained tensors: those below the head, and the head's."""
         trained = [(name, t.scale, t.outputs_axis) for name, t in self.tensors.items() if t.scale]
         head = [one for one in trained if one[2] is not None]
-        if not head:
-            raise ValueError(
-                "the network's last layer starts the same in every draw, so its outputs have no variance: draw its "
-                "weights at random"
-            )
+        checks.require(
+            bool(head),
+            "the network's last layer starts the same in every draw, so its outputs have no variance: draw its weights "
+            "at random",
+        )
         return [one for one in trained if one[2] is None], head
 
     @cached_property
     def _fixed(self) -> Weights:
         """The tensors that are not trained, by name, of a network with one output."""
-        fixed = {name: self._one_head[name] for name in self.untrained}
-        for name, array in fixed.items():
-            if (self._two_heads[name] != array).any():
-                raise ValueError(
-                    f"tensor {name} of the last layer has the scale 0 and differs between outputs: let all outputs "
-                    "start it at the same value, or draw it at random"
-                )
-        return fixed
+        one, two = self._heads
+        for name in self.untrained:
+            checks.require(
+                bool((two[name] == one[name]).all()),
+                f"tensor {name} of the last layer has the scale 0 and differs between outputs: let all outputs start "
+                "it at the same value, or draw it at random",
+            )
+        return {name: one[name] for name in self.untrained}
+
+    # ---------------------------------------------------------------------------------------------------------- scales
 
     @cached_property
-    def _one_head(self) -> Weights:
-        """Weights of a network with one output, about which scales are measured."""
-        return self.initial(1, 0)
-
-    @cached_property
-    def _two_heads(self) -> Weights:
-        """Weights of a network with two outputs, on which points are tried. Kept, as drawing them can take longer."""
-        return self.initial(2, 0)
+    def _heads(self) -> tuple[Weights, Weights]:
+        """Weights of networks with one output and with two. Kept, as drawing them can take long."""
+        return self.initial(1, 0), self.initial(2, 0)
 
     @cached_property
     def outputs_axes(self) -> dict[str, int | None]:
@@ -244,21 +234,22 @@ class AnyNetwork(ABC):
 
         Raises a ValueError if the tensors do not depend on the number of outputs as those of a last layer do.
         """
-        one, two = self._one_head, self._two_heads
-        if set(one) != set(two):
-            raise ValueError("the names of the network's tensors depend on the number of outputs: keep them the same")
+        one, two = self._heads
+        checks.require(
+            set(one) == set(two),
+            "the names of the network's tensors depend on the number of outputs: keep them the same",
+        )
         axes: dict[str, int | None] = {}
         for name, array in one.items():
             of_one, of_two = array.shape, two[name].shape
             grown = [axis for axis, (a, b) in enumerate(zip(of_one, of_two, strict=False)) if a != b]
-            if len(of_one) != len(of_two) or len(grown) > 1 or any((of_one[i], of_two[i]) != (1, 2) for i in grown):
-                raise ValueError(
-                    f"tensor {name} has the shape {of_one} for one output and {of_two} for two: let no tensor but "
-                    "those of the last layer depend on outputs, and give them one slice per output"
-                )
+            checks.require(
+                len(of_one) == len(of_two) and [(of_one[i], of_two[i]) for i in grown] in ([], [(1, 2)]),
+                f"tensor {name} has the shape {of_one} for one output and {of_two} for two: let no tensor but those of "
+                "the last layer depend on outputs, and give them one slice per output",
+            )
             axes[name] = grown[0] if grown else None
-        if all(axis is None for axis in axes.values()):
-            raise ValueError("the network ignores outputs: give its last layer that many units")
+        checks.require(set(axes.values()) != {None}, "the network ignores outputs: give its last layer that many units")
         return axes
 
     @cached_property
@@ -272,73 +263,21 @@ class AnyNetwork(ABC):
             scales = self._measured()
         elif isinstance(self.scales, Mapping):
             scales = dict(self.scales)
-            if set(scales) != set(axes):
-                raise ValueError(f"scales names {', '.join(scales)}: give one for each of {', '.join(axes)}")
+            checks.require(
+                set(scales) == set(axes), f"scales names {', '.join(scales)}: give one for each of {', '.join(axes)}"
+            )
         else:
             scales = dict.fromkeys(axes, float(self.scales))
         return {name: Tensor(scales[name], axis) for name, axis in axes.items()}
 
-    def examine(self, X: Points) -> None:
-        """Try the network on some rows of X, and refuse what the theorems do not hold for, or what rndlib cannot train.
-
-        Points of a shape that it was tried on before are only tried for outputs that are not finite.
-
-        Raises
-        ------
-        ValueError: The network fails at these points, or cannot be differentiated; its weights are not a function of
-            the seed; the outputs have the wrong shape, change from call to call, depend on the other rows of a batch,
-            are not finite, or are not affine in the head; or two outputs share weights of the head.
-        """
-        x, heads, weights = X[:_PROBES], 2, self._two_heads
-        f = self.functions(weights, x)
-        if f.shape != (len(x), heads):
-            raise ValueError(f"the network with outputs = {heads} maps {x.shape} to {f.shape}: return (N, outputs)")
-        if not np.isfinite(f).all():
-            raise ValueError("the network's outputs have a NaN or infinity: scale the inputs to about 1")
-        if x.shape in self._examined:
-            return
-        first, again = (self.arrays(heads, 0) for _ in range(2))
-        if changed := [name for name, array in first.items() if not np.array_equal(array, again[name])]:
-            raise ValueError(
-                f"the network's {', '.join(changed)} differ between two draws with one seed: draw them from the key "
-                "that init is given in JAX, from PyTorch's generator on the CPU in build, and from nothing else"
-            )
-        self._same(f, self.functions(weights, x), "change from call to call: switch off dropout, .eval() in torch")
-        alone = np.concatenate([self.functions(weights, x[i : i + 1]) for i in range(len(x))])
-        self._same(f, alone, "depend on the other rows of the batch: normalise by groups or layers, not over the batch")
-        # A negative factor, which a ReLU at the end does not let pass, and not -1, which an odd function does.
-        turned, zeroed = (self.functions(self._with_head(weights, factor), x) for factor in (-2.0, 0.0))
-        self._same(
-            turned + 2 * f,
-            3 * zeroed,
-            "are not affine in the head's weights: let the head be the last layer, and share no weights with it",
-        )
-        second = self.functions(self._with_head(weights, 2.0, output=0), x)[:, 1]
-        self._same(f[:, 1], second, "share weights of the head: give each output its own")
-        self._differentiate(weights, x)
-        self._examined.add(x.shape)
-
-    def _same(self, f: np.ndarray, again: np.ndarray, wrong: str) -> None:
-        if np.abs(f - again).max() > _ROUNDING * max(1.0, np.abs(f).max()):
-            raise ValueError(f"the network's outputs {wrong}")
-
-    def _with_head(self, weights: Weights, factor: float, output: int | None = None) -> Weights:
-        """Weights whose head, or its slice for one output, is multiplied."""
-        changed = {name: array.copy() for name, array in weights.items()}
-        for name, axis in self.outputs_axes.items():
-            if axis is not None:
-                whole = np.moveaxis(changed[name], axis, 0)
-                whole[slice(None) if output is None else output] *= factor
-        return changed
-
     @property
     def _draws(self) -> int:
         """Networks from which scales are measured."""
-        return min(_MOST, max(_FEWEST, ceil(_ENTRIES / min(array.size for array in self._one_head.values()))))
+        return min(_MOST, max(_FEWEST, ceil(_ENTRIES / min(array.size for array in self._heads[0].values()))))
 
     def _measured(self) -> dict[str, float]:
         """Standard deviation of each tensor's entries, about their own means over draws."""
-        first, draws = self._one_head, self._draws
+        first, draws = self._heads[0], self._draws
         total = {name: np.zeros_like(array) for name, array in first.items()}
         squares = dict.fromkeys(first, 0.0)
         for seed in range(1, draws):
@@ -363,16 +302,72 @@ class AnyNetwork(ABC):
         one, other = (self.initial(many, seed) for seed in range(2))
         for name, tensor in self.tensors.items():
             # Relative standard errors of Gaussian numbers; those of bounded ones are smaller.
-            numbers = one[name].size, self._one_head[name].size * (self._draws - 1)
+            numbers = one[name].size, self._heads[0][name].size * (self._draws - 1)
             error = sqrt(sum(1 / (2 * n) for n in numbers))
             scale = sqrt(float(np.mean((one[name] - other[name]) ** 2)) / 2)
-            if abs(scale - tensor.scale) > _APART * error * tensor.scale:
-                raise ValueError(
-                    f"tensor {name} starts with the standard deviation {tensor.scale:.3g} for one output and "
-                    f"{scale:.3g} for {many}, so a head would depend on the number of heads: draw it by its number of "
-                    "inputs alone (not by Glorot's rule), or give scales"
-                )
+            checks.require(
+                abs(scale - tensor.scale) <= _APART * error * tensor.scale,
+                f"tensor {name} starts with the deviation {tensor.scale:.3g} for one output and {scale:.3g} for "
+                f"{many}, so a head would depend on the number of heads: draw it by its number of inputs alone (not by "
+                "Glorot's rule), or give scales",
+            )
         self._compared = many
+
+    # -------------------------------------------------------------------------------------------------- what is refused
+
+    def examine(self, X: Points) -> None:
+        """Try the network on some rows of X, and refuse what the theorems do not hold for, or what rndlib cannot train.
+
+        Points of a shape that it was tried on before are only tried for outputs that are not finite.
+
+        Raises
+        ------
+        ValueError: The network fails at these points, or cannot be differentiated; its weights are not a function of
+            the seed; the outputs have the wrong shape, change from call to call, depend on the other rows of a batch,
+            are not finite, or are not affine in the head; or two outputs share weights of the head.
+        """
+        x, heads, weights = X[:_PROBES], 2, self._heads[1]
+        f = self.functions(weights, x)
+        checks.require(
+            f.shape == (len(x), heads),
+            f"the network with outputs = {heads} maps {x.shape} to {f.shape}: return (N, outputs)",
+        )
+        finite = bool(np.isfinite(f).all())
+        checks.require(finite, "the network's outputs have a NaN or infinity: scale the inputs to about 1")
+        if x.shape in self._examined:
+            return
+        first, again = (self.arrays(heads, 0) for _ in range(2))
+        changed = [name for name, array in first.items() if not np.array_equal(array, again[name])]
+        checks.require(
+            not changed,
+            f"the network's {', '.join(changed)} differ between two draws with one seed: draw them from the key that "
+            "init is given in JAX, from PyTorch's generator on the CPU in build, and from nothing else",
+        )
+
+        def same(values: np.ndarray, others: np.ndarray, wrong: str) -> None:
+            near = np.abs(values - others).max() <= _ROUNDING * max(1.0, np.abs(values).max())
+            checks.require(bool(near), f"the network's outputs {wrong}")
+
+        def turned(factor: float, output: int | slice = slice(None)) -> np.ndarray:
+            """The outputs with the head, or its slice for one output, multiplied."""
+            changed = {name: array.copy() for name, array in weights.items()}
+            for name, axis in self.outputs_axes.items():
+                if axis is not None:
+                    np.moveaxis(changed[name], axis, 0)[output] *= factor
+            return self.functions(changed, x)
+
+        same(f, self.functions(weights, x), "change from call to call: switch off dropout, .eval() in torch")
+        alone = np.concatenate([self.functions(weights, x[i : i + 1]) for i in range(len(x))])
+        same(f, alone, "depend on the other rows of the batch: normalise by groups or layers, not over the batch")
+        # A negative factor, which a ReLU at the end does not let pass, and not -1, which an odd function does.
+        same(
+            turned(-2.0) + 2 * f,
+            3 * turned(0.0),
+            "are not affine in the head's weights: let the head be the last layer, and share no weights with it",
+        )
+        same(f[:, 1], turned(2.0, output=0)[:, 1], "share weights of the head: give each output its own")
+        self._differentiate(weights, x)
+        self._examined.add(x.shape)
 
 
 class Fault(ValueError):

@@ -10,10 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from rndlib.any_network import AnyNetwork, Points, Weights, faults
-from rndlib.factors import Factors
+from rndlib.any_network import AnyNetwork, Derivatives, Points, Weights, faults
 from rndlib.training.backends.jax.convolutions import by_products
-from rndlib.training.backends.jax.factors import factors
 from rndlib.training.backends.jax.precision import in_float64
 from rndlib.training.backends.jax.traced import Traced
 
@@ -85,8 +83,8 @@ class Function(AnyNetwork):
         return np.asarray(_values(self, weights, X), np.float64)
 
     @in_float64
-    def factors(self, weights: Weights, X: Points) -> dict[str, Factors]:
-        return jax.tree.map(np.asarray, _factors(self, weights, X))
+    def derivatives(self, weights: Weights, X: Points) -> Derivatives:
+        return {name: np.asarray(rows).reshape(len(X), -1) for name, rows in _derivatives(self, weights, X).items()}
 
     @in_float64
     def _largest(self, x: Float[np.ndarray, "1 *shape"]) -> int:
@@ -127,9 +125,8 @@ def _values(net: Function, weights: Any, X: Any) -> Any:
 
 
 @partial(jax.jit, static_argnums=0)
-def _factors(net: Function, weights: Any, X: Any) -> dict[str, Factors]:
-    found = factors(lambda weights, X: net.of_weights(weights, X)[:, :1], weights, X)
-    return dict(zip(sorted(weights), found, strict=True))
+def _derivatives(net: Function, weights: Any, X: Any) -> dict[str, Any]:
+    return jax.vmap(jax.grad(lambda weights, x: net.of_weights(weights, x[None])[0, 0]), (None, 0))(weights, X)
 
 
 @lru_cache(maxsize=8)

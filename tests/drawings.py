@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import stats
 
-from rndlib import datasets, laws
+from rndlib import laws
 from rndlib.paper import figures
 from rndlib.paper.evidence import statistics
 from rndlib.paper.evidence.estimate import Estimate
@@ -17,7 +17,7 @@ LAW = ("law", np.array([0.05, 0.5, 5.0]), np.array([[1.0, 2.0], [0.5, 1.0], [0.1
 CHI = ("theorem", laws.mean_square(1.0, 2)), ("control: one less", laws.mean_square(1.0, 1))
 LOADS = np.array([[0.1, 1.0, 0.9, 1.1], [1.0, 2.0, 1.5, 3.0]])
 SCORES = {"one": Estimate(0.5, 0.25, 1.0), "other": Estimate(-1.0, -2.0, 0.5)}
-WALK, DISTANCE, STOPS = datasets.walk([[0.0, 0.0], [3.0, 4.0], [3.0, 5.0]], per_leg=10)
+WALK, DISTANCE, STOPS = figures.walk([[0.0, 0.0], [3.0, 4.0], [3.0, 5.0]], per_leg=10)
 RNG = np.random.default_rng(0)
 NORMAL, SQUARES, UNIFORM = RNG.standard_normal((50, 2)), RNG.chisquare(4, 500), RNG.uniform(0.005, 0.02, 99)
 HISTOGRAMS = CHI[0][1].rvs((2, 4000), random_state=0)

@@ -8,7 +8,6 @@ import pytest
 from matplotlib.patches import StepPatch
 from scipy import stats
 
-from rndlib import datasets
 from rndlib.paper import figures
 from rndlib.paper.evidence.statistics import calibration
 from rndlib.paper.figures.style import BLACK, GREY, LOOKS
@@ -223,4 +222,4 @@ def test_walk_goes_straight_from_corner_to_corner():
 )
 def test_walk_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):
-        datasets.walk(*arguments)
+        figures.walk(*arguments)

@@ -1,6 +1,5 @@
 """Networks of the user's own in the estimators: an `MLP` written by hand, other architectures, what is refused."""
 
-import pickle
 from functools import partial
 from math import sqrt
 from typing import Any
@@ -9,7 +8,6 @@ import jax
 import numpy as np
 import pytest
 import torch
-from sklearn.base import clone
 from torch import nn
 
 from rndlib import (
@@ -26,13 +24,9 @@ from rndlib import (
     kernels,
 )
 from rndlib.any_network import spawned
-from rndlib.factors import formed
 from rndlib.jax import Function
 from rndlib.paper.fitted import tangent_kernels
 from rndlib.torch import Module
-from rndlib.training.backends.jax import traced as jax_traced
-from rndlib.training.backends.jax.precision import in_float64
-from rndlib.training.backends.torch import traced as torch_traced
 from rndlib.training.flow import integration
 from rndlib.training.weights import Role, draw
 
@@ -96,10 +90,10 @@ FLOW = GradientFlow(time=1.0, rtol=3e-4)  # in float64
 ESTIMATORS = {
     "ensemble": partial(DeepEnsemble, members=3, solver=FLOW),
     "bayesian ensemble": partial(BayesianEnsemble, members=2, noise_std=0.1, solver=FLOW),
-    "rnd": partial(RND, heads=4, bodies=2, solver=FLOW),
     "rnd, to the end": partial(RND, heads=2, solver=GradientFlow(rtol=3e-4)),
     "bayesian rnd": partial(BayesianRND, heads=2, bodies=2, noise_std=0.1, solver=FLOW),
     "one psi per head": partial(BayesianRND, heads=3, directions="independent", solver=FLOW),
+    "many heads": partial(RND, heads=9),
     "descent": partial(RND, heads=4, solver=GradientDescent(0.01, 50)),
     "minibatches": partial(RND, heads=4, bodies=2, solver=StochasticGradient(batch_size=5, epochs=3)),
 }
@@ -116,17 +110,10 @@ def test_an_mlp_written_by_hand_gives_the_numbers_of_an_mlp(name, kind, monkeypa
         model.fit(DATA.X, DATA.y)
         of_heads = model.errors if isinstance(model, RND | BayesianRND) else model.functions
         found.append(of_heads(DATA.X_test))
-    assert np.abs(found[0] - found[1]).max() <= 1e-6 * np.abs(found[1]).max()
+    # Many heads go by conjugate gradients, in float32 up to the last steps: there, the tolerance of training.
+    assert np.abs(found[0] - found[1]).max() <= (1e-3 if name == "many heads" else 1e-6) * np.abs(found[1]).max()
     if isinstance(ours, BayesianRND):
         assert np.allclose(ours.initial(DATA.X_test), theirs.initial(DATA.X_test), rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("kind", ["function", "module"])
-def test_many_heads_on_one_body(kind, monkeypatch):
-    """The way by conjugate gradients, in float32 up to the last steps, so 1e-4 rather than 1e-6."""
-    net = handwritten(kind, monkeypatch)
-    found = [RND(n, heads=9, seed=0, backend=b).fit(DATA.X).errors(DATA.X_test) for n, b in ((net, None), (NET, "jax"))]
-    assert np.abs(found[0] - found[1]).max() <= 1e-3 * np.abs(found[1]).max()  # rtol
 
 
 def convolutional(outputs: int) -> nn.Module:
@@ -190,47 +177,6 @@ def test_attention():
 
 
 @pytest.mark.parametrize("name", ["convolution", "patches"])
-def test_kernels_are_formed_a_few_points_at_a_time(name, monkeypatch):
-    net = OWN[name]()
-    whole = initial.tangent_kernels(net, IMAGES[:5], bodies=1, heads=2)
-    rows = 2
-    for module in (jax_traced, torch_traced):
-        monkeypatch.setattr(module, "FORMED", rows * 2 * net.parameters(2))
-    again = OWN[name]()  # another network, so that JAX compiles anew
-    parts = initial.tangent_kernels(again, IMAGES[:5], bodies=1, heads=2)
-    assert np.allclose(whole, parts, rtol=1e-10, atol=1e-12)
-
-
-def test_blocks_of_a_kernel_below_the_diagonal_are_mirrored(monkeypatch):
-    """Of three blocks, the derivatives of each are taken once for its row, and once more for each block above it."""
-    taken, A = [], np.random.default_rng(2).normal(size=(3, 5))
-    monkeypatch.setattr(jax_traced, "FORMED", 2 * A.size)
-    monkeypatch.setattr(torch_traced, "FORMED", 2 * A.size)
-
-    def by_jax(function, params, X):
-        jax.debug.callback(lambda: taken.append("jax"), ordered=True)
-        return [formed(X[:, None, :, None] * A, len(X), 1)]
-
-    def by_torch(X):
-        taken.append("torch")
-        return [[X[:, None, :, None] * torch.from_numpy(A)]]
-
-    @in_float64
-    def by_blocks():
-        one = jax_traced.Traced(lambda params, X: (X @ params[0][0])[:, :1], [(A,)], jax.numpy.asarray(X))
-        return one.kernel_matrix()
-
-    monkeypatch.setattr(jax_traced, "factors", by_jax)
-    X = np.random.default_rng(3).normal(size=(5, 3))
-    J = (X[:, :, None] * A).reshape(5, -1)
-    assert np.allclose(by_blocks(), J @ J.T, rtol=1e-12)
-    tensors = [(torch.from_numpy(A),)]
-    other = torch_traced.TracedBody(lambda params, X: (X @ params[0][0])[:, :1], tensors, torch.from_numpy(X))
-    assert np.allclose(other._gram(by_torch, 1), J @ J.T, rtol=1e-12)
-    assert taken == 6 * ["jax"] + 6 * ["torch"]
-
-
-@pytest.mark.parametrize("name", ["convolution", "patches"])
 def test_the_error_before_training_has_the_covariance_of_the_tangent_kernel(name):
     """The prior of Bayesian RND at the network's own width and initial law, over bodies that threads draw at a time."""
     net, bodies = OWN[name](), 2000
@@ -243,16 +189,6 @@ def test_the_error_before_training_has_the_covariance_of_the_tangent_kernel(name
     assert abs(np.trace(found) / 3 - 1) < 0.1
     wrong = root @ np.cov(u.T) @ root.T
     assert np.trace(wrong) / 3 < 0.9  # without the target
-
-
-def test_an_estimator_with_a_network_is_cloned_and_pickled():
-    for net in (Module(convolutional), Function(patches, by_patches)):
-        model = RND(net, heads=2)
-        copied: Any = clone(model)
-        assert copied.net is net
-        again = pickle.loads(pickle.dumps(net))
-        found, expected = (n.functions(n.initial(2, 3), IMAGES) for n in (again, net))
-        assert np.array_equal(found, expected)
 
 
 BAD = {
@@ -282,12 +218,3 @@ def zero_head(outputs: int) -> nn.Module:
 def test_bad_input(message):
     with pytest.raises(ValueError, match=message):
         BAD[message](Module(convolutional))
-
-
-def test_a_network_is_traced_once_for_each_shape_of_points(monkeypatch):
-    """Every evaluation asks for the size of its arrays; a trace takes far longer than an evaluation."""
-    net, calls = Module(lambda outputs: nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, outputs))), []
-    largest = net._largest
-    monkeypatch.setattr(net, "_largest", lambda x: (calls.append(x.shape), largest(x))[1])
-    assert [net.activations(np.zeros((1, 3))) for _ in range(3)] == [8, 8, 8]
-    assert calls == [(1, 3)]

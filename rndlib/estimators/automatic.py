@@ -80,8 +80,7 @@ def choose(net: MLP | AnyNetwork | None, X: Points, y: Labels | None, noise_std:
     centre, scale = _standard(X)
     if input_scales is not None:
         input_scales = checks.array("input_scales", input_scales, X.shape[1])
-        if (input_scales <= 0).any():
-            raise ValueError(f"input_scales = {input_scales}: give numbers above 0, in the units of the columns of X")
+        checks.require((input_scales > 0).all(), f"input_scales = {input_scales}: give numbers above 0, in units of X")
     if y is None:
         units = Units(centre, scale if input_scales is None else input_scales)
         note = "Columns are standardised; without labels, the network is the default one."

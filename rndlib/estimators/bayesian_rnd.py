@@ -2,7 +2,7 @@
 
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from rndlib import checks
 from rndlib.estimators.automatic import MeanFunction
-from rndlib.estimators.base import Functions, PerHead, Prediction, Regressor
+from rndlib.estimators.base import PerHead, Prediction, Regressor
 from rndlib.estimators.exact import Exact
 from rndlib.estimators.rnd import Distillation
 from rndlib.training.problem import Drawn
@@ -60,12 +60,14 @@ class BayesianRND(Regressor, Distillation):
         super()._check()
         if self.directions is not None:
             checks.choice("directions", self.directions, ("shared", "independent"))
-        if self.directions == "shared" and self._linear:
-            raise ValueError(
-                "directions = 'shared': each head of a linearised network has a psi of its own: leave directions out"
-            )
-        if self.mean is not None and not callable(self.mean):
-            raise ValueError(f"mean = {self.mean!r}: give a function of X, or None for a network trained on y")
+        checks.require(
+            self.directions != "shared" or not self._linear,
+            "directions = 'shared': each head of a linearised network has a psi of its own: leave directions out",
+        )
+        checks.require(
+            self.mean is None or callable(self.mean),
+            f"mean = {self.mean!r}: give a function of X, or None for a network trained on y",
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -123,31 +125,24 @@ class BayesianRND(Regressor, Distillation):
         fitted, means, n_samples = self._fitted, self._means(X), checks.whole("n_samples", n_samples, at_least=1)
         outputs = int(np.prod(fitted._outputs, dtype=int))
         rng, errors = np.random.default_rng(random_state), self.errors(X)
-        if n_samples * outputs > len(errors):
-            if not isinstance(fitted._fit, Exact):
-                raise ValueError(
-                    f"n_samples = {n_samples}: the {len(errors)} heads give {len(errors) // outputs} independent "
-                    "samples and no more: draw fewer, or fit more heads or bodies"
-                )
-            more = fitted._further(self._points(X)[1], n_samples * outputs - len(errors), rng)
-            errors = np.concatenate([errors, more])
+        lacking = n_samples * outputs - len(errors)
+        checks.require(
+            lacking <= 0 or isinstance(fitted._fit, Exact),
+            f"n_samples = {n_samples}: the {len(errors)} heads give {len(errors) // outputs} independent samples and "
+            "no more: draw fewer, or fit more heads or bodies",
+        )
+        if lacking > 0:  # exact training needs no steps, so further heads are as good
+            further = copy(fitted)
+            further.heads, further._seed = lacking, int(rng.integers(2**31))
+            drawn = further._draw([0], len(fitted._fit.X))
+            (more,) = fitted._fit.values(further, self._points(X)[1], drawn, [])
+            errors = np.concatenate([errors, fitted._units.spread(more, fitted._outputs)])
         chosen = rng.permutation(len(errors))[: n_samples * outputs]
         if not fitted._outputs:
             return (means[chosen // fitted.heads % len(means)] + errors[chosen]).T
         each = errors[chosen].reshape(n_samples, outputs, *errors.shape[1:])
         own = np.stack([each[:, output, :, output] for output in range(outputs)], axis=2)  # (samples, T, outputs)
         return np.moveaxis(means.mean(axis=0) + own, 0, 2)
-
-    @property
-    def _psi(self) -> str:
-        return self.directions or "shared"
-
-    def _further(self, X: np.ndarray, count: int, rng: np.random.Generator) -> Functions:
-        """Errors of heads that were not fitted, at points in the network's units: exact training needs no steps."""
-        fit, further = cast("Exact", self._fit), copy(self)
-        further.heads, further._seed = count, int(rng.integers(2**31))
-        (errors,) = fit.values(further, X, further._draw([0], len(fit.X)), [])
-        return self._units.spread(errors, self._outputs)
 
     def _means(self, X: ArrayLike) -> Float[np.ndarray, "means t *outputs"]:
         """The mean estimate, one for all bodies or, of linearised ones, one for each."""
@@ -159,7 +154,7 @@ class BayesianRND(Regressor, Distillation):
         return fitted._functions_of(fitted._fit.means(fitted, inputs), points)
 
     def _draw(self, bodies: list[int], n_samples: int = 0) -> Drawn:
-        heads = range(self.heads) if self._linear or self._psi == "independent" else None
+        heads = range(self.heads) if self._linear or self.directions == "independent" else None
         directions = draw_directions(self.net_, self._seed, bodies, heads)
         return super()._draw(bodies, n_samples)._replace(directions=directions)
 

@@ -35,10 +35,11 @@ class Distillation(Estimator):
         super()._check()
         checks.whole("heads", self.heads, at_least=1)
         checks.whole("bodies", self.bodies, at_least=1)
-        if not isinstance(self.linearised, bool):
-            raise ValueError(f"linearised = {self.linearised!r}: give True or False")
-        if self.linearised and not isinstance(self.solver, GradientFlow | None):
-            raise ValueError(f"solver = {self.solver!r}: a linearised network takes GradientFlow(time=...) or None")
+        checks.require(isinstance(self.linearised, bool), f"linearised = {self.linearised!r}: give True or False")
+        checks.require(
+            not self.linearised or isinstance(self.solver, GradientFlow | None),
+            f"solver = {self.solver!r}: a linearised network takes GradientFlow(time=...) or None",
+        )
 
     def errors(self, X: ArrayLike) -> Functions:
         """Predictor minus target of every head at X (T, in_dim): (bodies * heads, T), one body after the other.
@@ -46,10 +47,10 @@ class Distillation(Estimator):
         With labels of several outputs, (bodies * heads, T, outputs): the same error in the units of each output.
 
         >>> from rndlib import MLP, RND, datasets
-        >>> data = datasets.toy(seed=0, n_test=5)
-        >>> model = RND(MLP(3, width=64), heads=4, bodies=2).fit(data.X)
-        >>> model.errors(data.X_test).shape, bool(abs(model.errors(data.X)).max() < 1e-3)
-        ((8, 5), True)
+        >>> X = datasets.toy(seed=0).X
+        >>> errors = RND(MLP(3, width=64), heads=4, bodies=2).fit(X).errors(X)
+        >>> errors.shape, bool(abs(errors).max() < 1e-3)
+        ((8, 10), True)
         """
         fitted, (points, inputs) = self._fitted, self._points(X)
         return fitted._units.spread(fitted._ends(inputs).reshape(-1, len(points)), fitted._outputs)
@@ -109,11 +110,7 @@ class Distillation(Estimator):
         own, common = (tuple(a[:, part] for a in head) for part in (slice(1, None), slice(1)))
         return Drawn([*hidden, own], [*hidden, common], offsets=offsets)
 
-    def _target(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
-        """The target's functions at X."""
-        raise NotImplementedError
-
-    def _fixed(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
+    def _fixed(self: Any, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
         return -self._target(drawn, X, dtype)
 
     def _goal(self, drawn: Drawn) -> Float[np.ndarray, "#bodies #heads #n"]:
@@ -179,24 +176,21 @@ class RND(OutlierMixin, Distillation):
         if not self._linear:
             warn_if_narrow(self.net_, self.heads)
         fit = self._fit_networks(points)
-        self._held_out, self._threshold = None, None
-        if isinstance(fit, Exact):
-            self._held_out = fit.held_out()
-            self._threshold = quantile_of_new(self._held_out, 0.1 if self.false_alarms is None else self.false_alarms)
-        elif self.false_alarms is not None:
+        self._held_out: Any = fit.held_out() if isinstance(fit, Exact) else None
+        held_out, rate = self._held_out, 0.1 if self.false_alarms is None else self.false_alarms
+        if held_out is None and self.false_alarms is not None:
             order = np.random.default_rng(self._seed).permutation(len(points))
             out, rest = np.split(order, [max(1, len(points) // 5)])
             part: Any = clone(self)
             held_out = part.set_params(false_alarms=None).fit(points[rest]).variance(points[out])
-            self._threshold = quantile_of_new(held_out, self.false_alarms)
+        self._threshold = None if held_out is None else quantile_of_new(held_out, rate)
         return self._end(fit, points)
 
     def score_samples(self, X: ArrayLike) -> Variances:
-        """How like the training points each row of X (T, in_dim) is: minus `variance`, (T,). Higher is more alike.
+        """Minus `variance` at X (T, in_dim), (T,): how like the training points each row is.
 
-        >>> import numpy as np
         >>> from rndlib import RND
-        >>> score = RND().fit(np.eye(3)).score_samples([[1.0, 0.0, 0.0], [5.0, 0.0, 0.0]])
+        >>> score = RND().fit([[1.0, 0.0], [0.0, 1.0]]).score_samples([[1.0, 0.0], [5.0, 0.0]])
         >>> bool(score[0] > score[1])
         True
         """
@@ -209,39 +203,35 @@ class RND(OutlierMixin, Distillation):
 
         >>> import numpy as np
         >>> from rndlib import RND
-        >>> X = np.random.default_rng(0).normal(size=(50, 2))
-        >>> bool((RND().fit(X).decision_function([[0.0, 0.0], [9.0, 9.0]]) > 0).tolist() == [True, False])
-        True
+        >>> model = RND().fit(np.random.default_rng(0).normal(size=(50, 2)))
+        >>> (model.decision_function([[0.0, 0.0], [9.0, 9.0]]) > 0).tolist()
+        [True, False]
         """
-        threshold = self._fitted._threshold
-        if threshold is None:
-            raise ValueError(
-                "false_alarms = None: with a network that is given there is no threshold: give a rate, such as 0.05, "
-                "with which fit trains once more on four fifths of the rows"
-            )
-        return threshold + self.score_samples(X)
+        checks.require(
+            self._fitted._threshold is not None,
+            "false_alarms = None: with a network that is given there is no threshold: give a rate, such as 0.05, with "
+            "which fit trains once more on four fifths of the rows",
+        )
+        return self.score_samples(X) - self.offset_
 
     @property
     def offset_(self) -> float:
-        """`score_samples` minus `decision_function`.
+        """`score_samples` minus `decision_function`: minus the threshold.
 
-        >>> import numpy as np
         >>> from rndlib import RND
-        >>> RND().fit(np.eye(3)).offset_ < 0
+        >>> RND().fit([[1.0, 0.0], [0.0, 1.0]]).offset_ < 0
         True
         """
         threshold = self._fitted._threshold
         return -inf if threshold is None else -threshold
 
     def predict(self, X: ArrayLike) -> Int[np.ndarray, " t"]:
-        """1 for rows of X (T, in_dim) that are like the training points, and -1 for outliers: (T,).
-
-        Raises as `decision_function`.
+        """1 for rows of X (T, in_dim) that are like the training points, and -1 for outliers. Raises as
+        `decision_function`.
 
         >>> import numpy as np
         >>> from rndlib import RND
-        >>> X = np.random.default_rng(0).normal(size=(50, 2))
-        >>> RND().fit(X).predict([[0.0, 0.0], [9.0, 9.0]])
+        >>> RND().fit(np.random.default_rng(0).normal(size=(50, 2))).predict([[0.0, 0.0], [9.0, 9.0]])
         array([ 1, -1])
         """
         return np.where(self.decision_function(X) >= 0, 1, -1)
@@ -258,11 +248,11 @@ class RND(OutlierMixin, Distillation):
         -1
         """
         self.fit(X)
-        if self._held_out is None or self._threshold is None:
-            raise ValueError(
-                f"net = {self.net!r}: the RND error is 0 at training points: call fit, and predict for new ones"
-            )
-        return np.where(self._held_out <= self._threshold, 1, -1)
+        checks.require(
+            self._held_out is not None,
+            f"net = {self.net!r}: the RND error is 0 at training points: call fit, and predict for new ones",
+        )
+        return np.where(-self._held_out >= self.offset_, 1, -1)
 
     def _draw(self, bodies: list[int], n_samples: int = 0) -> Drawn:
         target = draw(self.net_, self.heads, self._seed, Role.TARGET, bodies)

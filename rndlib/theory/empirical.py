@@ -7,7 +7,6 @@ from numpy.typing import ArrayLike
 from rndlib import checks
 from rndlib.any_network import AnyNetwork, spawned
 from rndlib.cores import slices
-from rndlib.factors import at_once, least, product
 
 Matrix = Float[np.ndarray, "n1 n2"]
 
@@ -30,22 +29,20 @@ def parts(
     tensors = net.tensors
     count, seed = checks.whole("draws", draws, at_least=1), checks.whole("seed", seed, at_least=0)
     weights = net.initial(1, spawned(seed, 0))
-    one = net.sizes(weights, X[:1])
-    rows = at_once(one, checks.whole("memory", memory, at_least=1) // 8)
-    if not rows:
-        raise ValueError(f"memory = {memory}: give at least {8 * least(one)} bytes, for the derivatives of two points")
+    least = 16 * sum(array.size for array in weights.values())  # bytes, for the derivatives of two points
+    rows = checks.whole("memory", memory, at_least=1) // least
+    checks.require(rows > 0, f"memory = {memory}: give at least {least} bytes, for the derivatives of two points")
     found = np.zeros((2, len(X), len(other)))
     for draw in range(count):
         weights = net.initial(1, spawned(seed, draw)) if draw else weights
         for i in slices(len(X), rows):
-            left = net.factors(weights, X[i])
+            left = net.derivatives(weights, X[i])
             for j in slices(len(other), rows, start=i.start if mirrored else 0):
-                right = left if mirrored and i == j else net.factors(weights, other[j])
+                right = left if mirrored and i == j else net.derivatives(weights, other[j])
                 both = np.zeros((2, len(X[i]), len(other[j])))
                 for name, tensor in tensors.items():
                     if tensor.scale:
-                        part = product(left[name], right[name])[:, 0, :, 0]
-                        both[int(tensor.outputs_axis is None)] += tensor.scale**2 * part
+                        both[int(tensor.outputs_axis is None)] += tensor.scale**2 * (left[name] @ right[name].T)
                 found[:, i, j] += both / count
                 if mirrored and i != j:
                     found[:, j, i] += both.swapaxes(1, 2) / count

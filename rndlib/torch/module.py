@@ -14,8 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.parameter import is_lazy
 
-from rndlib.any_network import AnyNetwork, Points, Weights, faults
-from rndlib.factors import Factors, formed
+from rndlib.any_network import AnyNetwork, Derivatives, Points, Weights, faults
 from rndlib.training.backends.torch.settings import hosted
 from rndlib.training.backends.torch.traced import TracedBody, each_point
 
@@ -86,14 +85,14 @@ class Module(AnyNetwork):
         return values.double().numpy()
 
     @hosted
-    def factors(self, weights: Weights, X: Points) -> dict[str, Factors]:
+    def derivatives(self, weights: Weights, X: Points) -> Derivatives:
         def first(weights: dict[str, Tensor], x: Tensor) -> Tensor:
             return self._of_weights(weights, x[None])[0, 0]
 
         tensors, points = _tensors(weights, X)
         self._template(tensors, points)  # `vmap` allows no random numbers
         derivatives = each_point(grad(first))(tensors, points)
-        return {name: formed(value.detach().numpy(), len(X), 1) for name, value in derivatives.items()}
+        return {name: rows.detach().numpy().reshape(len(X), -1) for name, rows in derivatives.items()}
 
     @hosted
     def _differentiate(self, weights: Weights, X: Points) -> None:

@@ -8,6 +8,7 @@ from rndlib.paper.figures.distributions import histograms as histograms
 from rndlib.paper.figures.distributions import pairs as pairs
 from rndlib.paper.figures.functions import Sampled as Sampled
 from rndlib.paper.figures.functions import functions_on_walk as functions_on_walk
+from rndlib.paper.figures.functions import walk as walk
 from rndlib.paper.figures.matrices import covariances as covariances
 from rndlib.paper.figures.matrices import matrices as matrices
 from rndlib.paper.figures.novelty import Rooms as Rooms

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
+from rndlib import checks
 from rndlib.paper.figures.style import BLACK, BLUE, GREY, VERMILION, Figure, blank, legend, looks, name_panel, style
 from rndlib.theory.laws import Gaussian
 
@@ -54,3 +56,31 @@ def functions_on_walk(
     axes[1, 0].set_ylabel("minus the posterior's mean\n(label units)")
     legend(fig, axes)
     return fig
+
+
+def walk(
+    corners: ArrayLike, per_leg: int = 50
+) -> tuple[Float[np.ndarray, "places d"], Float[np.ndarray, " places"], Float[np.ndarray, " corners"]]:
+    """Points along straight lines from each corner to the next, to plot a function of many inputs against one.
+
+    Returns the points, the distance walked at each point, and the distance walked at each corner.
+
+    Parameters
+    ----------
+    corners: Two or more points, `(corners, in_dim)`.
+    per_leg: Points per leg, including its first corner.
+
+    >>> from rndlib.paper.figures import walk
+    >>> points, distances, corners = walk([[0.0, 0.0], [3.0, 4.0]], per_leg=2)
+    >>> points.tolist(), distances.tolist(), corners.tolist()
+    ([[0.0, 0.0], [1.5, 2.0], [3.0, 4.0]], [0.0, 2.5, 5.0], [0.0, 5.0])
+    """
+    corners = checks.array("corners", corners, None, None)
+    per_leg = checks.whole("per_leg", per_leg, 1)
+    if len(corners) < 2:
+        raise ValueError(f"corners has {len(corners)} row: give at least two")
+    distances = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(corners, axis=0), axis=1))])
+    legs = np.arange((len(corners) - 1) * per_leg + 1) / per_leg
+    number = np.arange(len(corners))
+    points = np.stack([np.interp(legs, number, column) for column in corners.T], axis=1)
+    return points, np.interp(legs, number, distances), distances
