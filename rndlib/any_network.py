@@ -215,7 +215,7 @@ class AnyNetwork(ABC):
         one, two = self._heads
         for name in self.untrained:
             checks.require(
-                bool((two[name] == one[name]).all()),
+                (two[name] == one[name]).all(),
                 f"tensor {name} of the last layer has the scale 0 and differs between outputs: let all outputs start "
                 "it at the same value, or draw it at random",
             )
@@ -332,7 +332,7 @@ class AnyNetwork(ABC):
             f.shape == (len(x), heads),
             f"the network with outputs = {heads} maps {x.shape} to {f.shape}: return (N, outputs)",
         )
-        finite = bool(np.isfinite(f).all())
+        finite = np.isfinite(f).all()
         checks.require(finite, "the network's outputs have a NaN or infinity: scale the inputs to about 1")
         if x.shape in self._examined:
             return
@@ -346,7 +346,7 @@ class AnyNetwork(ABC):
 
         def same(values: np.ndarray, others: np.ndarray, wrong: str) -> None:
             near = np.abs(values - others).max() <= _ROUNDING * max(1.0, np.abs(values).max())
-            checks.require(bool(near), f"the network's outputs {wrong}")
+            checks.require(near, f"the network's outputs {wrong}")
 
         def turned(factor: float, output: int | slice = slice(None)) -> np.ndarray:
             """The outputs with the head, or its slice for one output, multiplied."""

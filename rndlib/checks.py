@@ -38,7 +38,7 @@ class ScaleWarning(UserWarning):
     """  # noqa: E501 - a message is one line
 
 
-def require(holds: bool, message: str) -> None:
+def require(holds: bool | np.bool_, message: str) -> None:
     """Raise a ValueError with this message unless something holds."""
     if not holds:
         raise ValueError(message)

@@ -37,11 +37,6 @@ class Affine(nn.Module):
         return 1.5 / sqrt(x.shape[1]) * x @ self.w.T + 0.1 * self.b
 
 
-def paper(width: int) -> Module:
-    """The `MLP` of this width as a module of the user's own."""
-    return Module(lambda outputs: nn.Sequential(Affine(3, width), nn.SiLU(), Affine(width, outputs)), scales=1.0)
-
-
 def kaiming(outputs: int) -> nn.Module:
     return nn.Sequential(nn.Linear(3, 16), nn.SiLU(), nn.Linear(16, 16), nn.SiLU(), nn.Linear(16, outputs))
 
@@ -251,19 +246,6 @@ def test_with_psi_of_the_initial_law_the_error_prior_is_the_tangent_kernel(plain
         difference[i] = np.sum(error**2) - prior
     deviates = abs(difference.mean()) / (difference.std(ddof=1) / sqrt(draws))
     assert deviates > 100 if plain else deviates < 3.5
-
-
-def test_kernels_of_the_paper_s_network_tend_to_the_exact_ones():
-    exact = kernels.kernel(MLP(3), X)
-    errors = []
-    for width in (32, 512):
-        mean = kernels.empirical(paper(width), X, draws=8)
-        assert np.array_equal(mean.nngp + mean.body, mean.ntk)
-        assert np.array_equal(mean.ntk, mean.ntk.T)
-        errors += [np.linalg.norm(mean.ntk - exact.ntk) / np.linalg.norm(exact.ntk)]
-    # One over the square root of width and draws: a factor of 4, within a factor of 2; in size, of order one over it.
-    assert errors[1] < errors[0] / 2
-    assert errors[1] < 2 / sqrt(8 * 512)
 
 
 def test_a_kernel_is_the_product_of_jacobians_whatever_the_blocks(monkeypatch):

@@ -4,7 +4,6 @@ import re
 from math import inf
 from typing import Any
 
-import jaxtyping
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, issparse
@@ -22,7 +21,10 @@ from rndlib import (
 )
 
 # The networks are tiny, which is not the bad input meant here.
-pytestmark = pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning"),
+    pytest.mark.usefixtures("as_a_user"),
+]
 
 NET = MLP(3, width=8)
 X = np.random.default_rng(0).standard_normal((5, 3))
@@ -30,14 +32,6 @@ Y = X[:, 0]
 ENSEMBLES = (DeepEnsemble, BayesianEnsemble)
 DISTILLATIONS = (RND, BayesianRND)
 ALL = (*ENSEMBLES, *DISTILLATIONS)
-
-
-@pytest.fixture(autouse=True)
-def _as_a_user():
-    """Without the tests' own check of annotations, which would speak up first."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.mark.parametrize(

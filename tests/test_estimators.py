@@ -31,8 +31,8 @@ NET = MLP(3, width=512)
 DATA = datasets.toy(2, n_test=6)
 X, Y, X_TEST = DATA.X, DATA.y / 10, DATA.X_test
 DESCENT = GradientDescent(0.02, 100)
-SOLVERS = {"converged": GradientFlow(), "stopped": GradientFlow(time=1.0), "descent": DESCENT}
-WHEN = {"converged": {}, "stopped": {"time": 1.0}, "descent": {"time": DESCENT.time, "learning_rate": 0.02}}
+SOLVERS = {"converged": GradientFlow(), "descent": DESCENT}
+WHEN = {"converged": {}, "descent": {"time": DESCENT.time, "learning_rate": 0.02}}
 
 
 def margin(cov: np.ndarray) -> float:
@@ -69,27 +69,22 @@ def test_standard_estimators_follow_their_laws(when):
     assert abs(np.mean(2 * rnd(when).variance(X_TEST) / ensemble.var) - 1) > off
 
 
-@pytest.mark.parametrize("noise_std", [0.0, 0.3])
-@pytest.mark.parametrize("when", ["converged", "stopped"])
-def test_bayesian_estimators_follow_their_laws(when, noise_std):
-    law = laws.bayesian_rnd_error(NET, X, X_TEST, noise_std=noise_std, full_cov=True, **WHEN[when])
+def test_bayesian_estimators_follow_their_laws():
+    """With noise; notebook 03 has the law without, and at finite times."""
+    law = laws.bayesian_rnd_error(NET, X, X_TEST, noise_std=0.3, full_cov=True)
     assert law.cov is not None
     off = margin(law.cov)
-    bayesian = BayesianRND(NET, heads=1, bodies=M, noise_std=noise_std, solver=SOLVERS[when]).fit(X)
-    assert abs(ratio(bayesian.errors(X_TEST), law) - 1) < off
-    np.testing.assert_allclose(bayesian.variance(X_TEST), np.mean(bayesian.errors(X_TEST) ** 2, axis=0))
-
-    ensemble = BayesianEnsemble(NET, M, noise_std=noise_std, solver=SOLVERS[when]).fit(X, Y)
-    assert abs(np.mean(ensemble.variance(X_TEST) / law.var) - 1) < off
-    if when == "converged":
-        posterior = laws.posterior(NET, X, Y, X_TEST, noise_std=noise_std)
-        np.testing.assert_allclose(posterior.var, law.var)
-        assert abs(ratio(ensemble.functions(X_TEST), posterior) - 1) < off
-
+    errors = BayesianRND(NET, heads=1, bodies=M, noise_std=0.3).fit(X).errors(X_TEST)
+    assert abs(ratio(errors, law) - 1) < off
     # The standard target, and the noise forgotten, are both rejected.
-    assert abs(ratio(rnd(when).errors(X_TEST), law) - 1) > off
-    if noise_std and when == "converged":
-        assert abs(ratio(bayesian.errors(X_TEST), laws.bayesian_rnd_error(NET, X, X_TEST)) - 1) > off
+    assert abs(ratio(rnd("converged").errors(X_TEST), law) - 1) > off
+    assert abs(ratio(errors, laws.bayesian_rnd_error(NET, X, X_TEST)) - 1) > off
+
+    ensemble = BayesianEnsemble(NET, M, noise_std=0.3).fit(X, Y)
+    posterior = laws.posterior(NET, X, Y, X_TEST, noise_std=0.3)
+    np.testing.assert_allclose(posterior.var, law.var)
+    assert abs(ratio(ensemble.functions(X_TEST), posterior) - 1) < off
+    assert abs(np.mean(ensemble.variance(X_TEST) / law.var) - 1) < off
 
 
 @pytest.mark.parametrize("directions", ["shared", "independent"])
@@ -101,7 +96,7 @@ def test_few_heads_a_body_follow_the_law(directions):
     assert abs(ratio(model.errors(X_TEST), law) - 1) < margin(law.cov)
 
 
-@pytest.mark.parametrize(("depth", "activation"), [(1, "silu"), (3, "tanh"), (2, "relu"), (2, "softplus")])
+@pytest.mark.parametrize(("depth", "activation"), [(1, "silu"), (3, "tanh"), (2, "relu")])
 def test_any_depth_and_activation(depth, activation):
     net = MLP(3, width=256, depth=depth, activation=activation)
     flow = GradientFlow(time=0.3, rtol=0.01)  # the kinks of relu make a finer one slow
@@ -197,12 +192,12 @@ def test_labels_play_no_part_in_rnd():
 
 SMALL = MLP(3, width=64)
 OTHER = {
-    "net": MLP(3, width=48, activation="relu"),
+    "net": MLP(3, width=48),
     "heads": 3,
     "bodies": 3,
     "members": 6,
     "seed": 5,
-    "backend": "torch",
+    "backend": "jax",
     "solver": GradientFlow(time=1.0),
     "dtype": "float32",
     "directions": "independent",
@@ -221,34 +216,26 @@ def predictions(model) -> dict[str, np.ndarray]:
         "sample_y": lambda: model.sample_y(X_TEST, n_samples=4),
         "variance": lambda: model.variance(X_TEST),
         "report": lambda: np.array(model.report.residual),
-        "score_samples": lambda: model.score_samples(X_TEST),
     }
     return {name: call() for name, call in calls.items() if hasattr(type(model), name)}
 
 
-@pytest.mark.torch
 @pytest.mark.parametrize(
-    "fresh",
+    "model",
     [
-        lambda: RND(SMALL, 2, 2),
-        lambda: BayesianRND(SMALL, 2, 2, noise_std=0.1),
-        lambda: DeepEnsemble(SMALL, 4),
-        lambda: BayesianEnsemble(SMALL, 4, noise_std=0.1),
+        RND(SMALL, 2, 2),
+        BayesianRND(SMALL, 2, 2, noise_std=0.1),
+        DeepEnsemble(SMALL, 4),
+        BayesianEnsemble(SMALL, 4, noise_std=0.1),
     ],
-    ids=["RND", "BayesianRND", "DeepEnsemble", "BayesianEnsemble"],
+    ids=lambda model: type(model).__name__,
 )
-def test_what_is_set_after_a_fit_waits_for_the_next(fresh):
+def test_what_is_set_after_a_fit_waits_for_the_next(model):
     """Predictions are those of what was fitted, whatever has been set since."""
-    model = fresh().fit(X, Y)
-    before = predictions(model)
-    changes = [name for name in model.get_params(deep=False) if name in OTHER]
-    assert {"net", "seed", "backend", "solver", "dtype"} < set(changes)
-    for name in changes:
-        kept = getattr(model, name)
-        setattr(model, name, OTHER[name])
-        for method, value in predictions(model).items():
-            np.testing.assert_array_equal(value, before[method], err_msg=f"{method} after {name} was set")
-        setattr(model, name, kept)
-    model.seed = OTHER["seed"]
-    again = predictions(model.fit(X, Y))
-    assert not np.array_equal(again["variance"], before["variance"])
+    before = predictions(model.fit(X, Y))
+    for name, value in OTHER.items():
+        if name in model.get_params():
+            setattr(model, name, value)
+    for method, value in predictions(model).items():
+        np.testing.assert_array_equal(value, before[method], err_msg=method)
+    assert not np.array_equal(predictions(model.fit(X, Y))["variance"], before["variance"])

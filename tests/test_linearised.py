@@ -53,8 +53,7 @@ def kernels(model: RND | BayesianRND) -> np.ndarray:
     return tangent_kernels(model, ALL)[:, 0, 0]
 
 
-@pytest.mark.parametrize("time", [1.0, inf])
-@pytest.mark.parametrize("estimator", [RND, BayesianRND])
+@pytest.mark.parametrize(("estimator", "time"), [(RND, 1.0), (RND, inf), (BayesianRND, inf)])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_errors_follow_gradient_flow_of_the_linearised_network(name, estimator, time):
     net, backend = NETWORKS[name]
@@ -67,8 +66,7 @@ def test_errors_follow_gradient_flow_of_the_linearised_network(name, estimator, 
         np.testing.assert_allclose(error, before - (theta[:, :N] @ v).T, rtol=0, atol=1e-8 * np.abs(before).max())
 
 
-@pytest.mark.parametrize("noise_std", [0.0, 0.1])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("name", "noise_std"), [("jax", 0.0), ("torch", 0.1), ("module", 0.1)])
 def test_samples_are_draws_from_the_posterior_of_the_network_s_own_kernel(name, noise_std):
     """On one narrow body, where heads that share parameters are far from it."""
     (net, backend), heads = NETWORKS[name], 1000
@@ -103,7 +101,7 @@ def test_both_backends_give_the_same_numbers():
     np.testing.assert_allclose(one.initial(ALL), other.initial(ALL), rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", ["torch", "function"])
 def test_heads_are_taken_a_few_at_a_time(name, monkeypatch):
     net, backend = NETWORKS[name]
     make = partial(BayesianRND, net, heads=3, linearised=True, backend=backend)
@@ -136,18 +134,9 @@ def test_each_body_has_a_mean_of_its_own():
     np.testing.assert_allclose(model.predict(DATA.X_test), means.mean(0), rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"linearised": True, "solver": GradientDescent()}, "a linearised network takes GradientFlow"),
-    ],
-)
-def test_bad_settings(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        RND(MLP(3), heads=4, **arguments)
-
-
-def test_a_singular_kernel_is_refused():
+def test_bad_settings():
+    with pytest.raises(ValueError, match="a linearised network takes GradientFlow"):
+        RND(MLP(3), heads=4, linearised=True, solver=GradientDescent())
     with pytest.raises(ValueError, match="X: the tangent kernel of its rows is singular in float64"):
         RND(MLP(3, width=32, depth=1), linearised=True).fit(DATA.X)
     with pytest.raises(ValueError, match="X has 1 repeated rows"):

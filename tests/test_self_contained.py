@@ -39,7 +39,8 @@ MODELS = {
     "Bayesian ensemble": lambda net: BayesianEnsemble(net, 3, noise_std=0.1, solver=FLOW),
 }
 NETS = {"MLP": MLP(3, width=32), "function": Function(init, apply)}
-CASES = {f"{name} of {net}": partial(make, NETS[net]) for name, make in MODELS.items() for net in NETS}
+CASES = {f"{name} of an MLP": partial(make, NETS["MLP"]) for name, make in MODELS.items()}
+CASES |= {f"{name} of a function": partial(MODELS[name], NETS["function"]) for name in ("shared", "linearised")}
 CASES |= {f"{kind.__name__}, automatic": kind for kind in (RND, BayesianRND, DeepEnsemble, BayesianEnsemble)}
 
 

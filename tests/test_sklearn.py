@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import jaxtyping
 import joblib
 import numpy as np
 import pandas as pd
@@ -26,7 +25,10 @@ from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, Gradie
 from rndlib.estimators import NotFittedError
 
 # The networks are tiny, which the warning about heads is right to notice.
-pytestmark = pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning"),
+    pytest.mark.usefixtures("as_a_user"),
+]
 
 # For speed: all shapes of a test file compile once. What is tested here does not depend on how long a network trains.
 FLOW = GradientFlow(time=0.1, rtol=0.1)
@@ -38,14 +40,6 @@ RNG = np.random.default_rng(0)
 X, X_TEST = RNG.standard_normal((12, 3)), RNG.standard_normal((5, 3))
 Y = X[:, 0] - X[:, 1]
 FRAME, FRAME_TEST = (pd.DataFrame(points, columns=["age", "bmi", "bp"]) for points in (X, X_TEST))
-
-
-@pytest.fixture(autouse=True)
-def _as_a_user():
-    """Without the tests' own check of annotations: the checks give everything that an estimator must refuse itself."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 KNOWN_BY_HEART = dict.fromkeys(
@@ -138,13 +132,6 @@ def test_pipelines_scores_and_searches(kind):
     assert search.predict(X_TEST).shape == (5,)
 
 
-def test_noise_in_a_search():
-    """Labels that are mostly noise: the search prefers to say so."""
-    labels = np.random.default_rng(1).standard_normal(len(X))
-    search = GridSearchCV(BayesianRND(NET, 2, solver=FLOW), {"noise_std": [0.0, 10.0]}, cv=3)
-    assert search.fit(X, labels).best_params_ == {"noise_std": 10.0}
-
-
 def test_rnd_in_a_pipeline():
     """It predicts no labels, so it is no regressor: a last step with scores, which a pipeline passes on."""
     assert not is_regressor(RND(NET))
@@ -233,24 +220,12 @@ def test_a_network_from_the_columns(kind):
         kind(lambda columns: MLP(columns + 1)).fit(X, Y)
 
 
-def test_what_needs_no_training_needs_no_network():
-    model = BayesianRND(partial(MLP, width=32), 2)
-    for found, expected in zip(model.initial(X_TEST), BayesianRND(NET, 2).initial(X_TEST), strict=True):
-        np.testing.assert_array_equal(found, expected)
-
-
 @pytest.mark.parametrize("kind", ALL)
 def test_pickles_and_memory_maps(kind, tmp_path):
     model = fitted(kind)
     np.testing.assert_array_equal(values(pickle.loads(pickle.dumps(model))), values(model))
     joblib.dump(model, tmp_path / "model.joblib")
     np.testing.assert_array_equal(values(joblib.load(tmp_path / "model.joblib", mmap_mode="r")), values(model))
-
-
-def test_threads_of_joblib():
-    results = joblib.Parallel(n_jobs=2, backend="threading")(joblib.delayed(fitted)(DeepEnsemble) for _ in range(2))
-    for model in results:
-        np.testing.assert_array_equal(values(model), values(fitted(DeepEnsemble)))
 
 
 def process_of(model: Any, seconds: float) -> int:
