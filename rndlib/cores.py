@@ -14,36 +14,16 @@ Result = TypeVar("Result")
 COUNT = "PYTHON_CPU_COUNT"
 """Number of cores that Python should count; from 3.13 on `os.process_cpu_count` reads it, too."""
 
-BLAS = ["OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"]
-THREADS = ["OMP_NUM_THREADS", *BLAS, "NUMEXPR_NUM_THREADS", "PJRT_NPROC", COUNT]
-"""Read by OpenMP, by the BLAS libraries, by numexpr and by XLA when they are loaded, and by `count`."""
-
 _in_thread = threading.local()
 
 
-def usable() -> list[int]:
-    """The cores that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)  # Not on macOS.
-    return sorted(affinity(0)) if affinity else list(range(os.cpu_count() or 1))
-
-
 def count() -> int:
-    """Number of threads that should compute at once: one per core, unless the environment says otherwise."""
+    """Number of threads that should compute at once: one per core of this process, or what the environment states."""
     stated = os.environ.get(COUNT, "")
-    return int(stated) if stated.isdecimal() and int(stated) > 0 else len(usable())
-
-
-def threads(count: int) -> dict[str, str]:
-    """Environment variables for a process with `count` threads; variables that are set already keep their values."""
-    return {name: os.environ.get(name, str(count)) for name in THREADS}
-
-
-def one_blas_thread() -> dict[str, str]:
-    """Environment variables for one BLAS thread, unless they are set.
-
-    BLAS's own threads wait by spinning, on cores that the threads of `parallel` and of XLA need.
-    """
-    return {name: os.environ.get(name, "1") for name in BLAS}
+    if stated.isdecimal() and int(stated) > 0:
+        return int(stated)
+    affinity = getattr(os, "sched_getaffinity", None)  # Not on macOS.
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def split(count: int, size: int) -> list[list[int]]:
