@@ -25,8 +25,6 @@ class _Ensemble(Regressor, Estimator):
     _: KW_ONLY
     prior_mean: MeanFunction | None = None
 
-    _kind = "ensemble"
-
     def _check(self) -> None:
         super()._check()
         checks.whole("members", self.members, at_least=1)

@@ -154,8 +154,9 @@ def _judged(u: _Function, g: _Function, x: Tensor) -> Meaning:
     against = []
     if not any(u.trained):
         against.append("the predictor has no weights that train, so that its error stays what it is")
-    if shared := [repr(name) for name, trained in _shared(u, g) if trained]:
-        against.append(f"the two are not independent: the target has the predictor's {', '.join(shared)}")
+    shared = _shared(u, g)
+    if common := [repr(name) for name, trained in shared if trained]:
+        against.append(f"the two are not independent: the target has the predictor's {', '.join(common)}")
     if against:
         return Meaning("no ensemble variance", None, tuple(against))
     try:
@@ -167,20 +168,22 @@ def _judged(u: _Function, g: _Function, x: Tensor) -> Meaning:
     if ours.shape != theirs.shape or ours.ndim != 2 or len(ours) != len(x):
         shapes = f"{tuple(ours.shape)} and {tuple(theirs.shape)} for {len(x)} observations"
         return Meaning("no ensemble variance", None, (f"the modules return {shapes}, not both (n, outputs)",))
-    random = torch.Generator().manual_seed(0)
+    random, heads = torch.Generator().manual_seed(0), []
     for name, f, (at, again, part) in zip(("predictor", "target"), (u, g), both, strict=True):
         if not _alike(again, at, at):
             against.append(f"the {name}'s outputs differ from call to call: what is random adds noise to the error")
         elif not _alike(part, at[: len(part)], at):
             against.append(f"the {name}'s outputs depend on the rest of the batch")
-        elif not f.head(x, at):
+        elif head := f.head(x, at):
+            heads.append(head)
+        else:
             end = f"the {name}'s outputs are not affine in a last layer of random weights"
             if min(float(f(x, f.redrawn(random)).min()) for _ in range(_DRAWS)) < 0:
                 return Meaning("unknown", None, (f"{end}: whether they have a Gaussian limit cannot be told",))
             against.append(f"{end}, and never negative, so that they have no Gaussian limit: end in a linear layer")
     if against:
         return Meaning("no ensemble variance", None, tuple(against))
-    differ, c = _compared(u, g, x, theirs, u.head(x, ours))
+    differ, c = _compared(u, g, x, theirs, heads[0])
     if differ:
         low, high = factors = _factors(u, g, x)
         between = f"the ratio depends on the observation, here from about {low:.2g} to {high:.2g}"
@@ -189,7 +192,7 @@ def _judged(u: _Function, g: _Function, x: Tensor) -> Meaning:
     if c != 1:
         reasons = [f"the target's outputs are about c = {c:.3g} times the predictor's: the factor is (1 + c^2) / 2"]
     if frozen := [repr(n) for n, drawn, trained in zip(u.names, u.drawn, u.trained, strict=True) if drawn > trained]:
-        share = ", and share what the two do" * any(True for _ in _shared(u, g))
+        share = ", and share what the two do" * bool(shared)
         reasons.append(f"the ensemble's members do not train {', '.join(frozen)} either{share}")
     verdict = "ensemble variance" if c == 1 else "scaled ensemble variance"
     return Meaning(verdict, (1 + c**2) / 2, tuple(reasons))
