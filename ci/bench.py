@@ -21,6 +21,8 @@ from typing import Any
 from benchmarks.case import RATIO
 from made import ROOT, made, said
 
+from rndlib.paper import output
+
 SECTIONS = ("kernels", "trained", "samples", "networks", "automatic")
 FULL, QUICK = ROOT / "notebooks" / "bench.json", ROOT / "notebooks" / "bench_quick.json"
 FALLEN = 2 / 3
@@ -51,7 +53,7 @@ def store(path: Path, section: dict[str, Any]) -> None:
     """Put a section into the table at `path`, in place of an older one, in the order of `SECTIONS`."""
     sections = {other["name"]: other for other in read(path)} | {section["name"]: section}
     content = {"sections": [sections[name] for name in SECTIONS if name in sections]}
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    output.write(path, json.dumps(content, indent=1).encode() + b"\n")
 
 
 def fallen(section: dict[str, Any], stored: Sequence[dict[str, Any]]) -> Iterator[str]:

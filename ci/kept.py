@@ -14,6 +14,8 @@ from typing import Any
 
 from made import ROOT, made
 
+from rndlib.paper import output
+
 Task = tuple[str, ...]
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PJRT_NPROC", "PYTHON_CPU_COUNT")
 
@@ -31,9 +33,7 @@ def results(script: str, tasks: Sequence[Task], run: Callable[..., Any], wanted:
     if sys.argv[1:2] == ["--one"]:
         task = tuple(sys.argv[2:])
         content = json.dumps({"made by": made(), "result": run(*task)})
-        part = place(folder, task).with_suffix(".part")
-        part.write_text(content, encoding="utf-8")
-        part.replace(place(folder, task))  # The whole file or nothing.
+        output.write(place(folder, task), content.encode())
         sys.exit()
     folder.mkdir(parents=True, exist_ok=True)
     only = set(wanted)
@@ -58,4 +58,5 @@ def store(table: Path, rows: Iterable[dict[str, Any]], **more: Any) -> None:
     ways = list({json.dumps(row["made by"]): row["made by"] for row in rows if "made by" in row}.values())
     lines = [json.dumps(row | {"made by": ways.index(row["made by"])} if "made by" in row else row) for row in rows]
     head = json.dumps({**more, "made by": ways})
-    table.write_text(f'{head[:-1]}, "rows": [\n' + ",\n".join(lines) + "\n]}\n", encoding="utf-8")
+    content = f'{head[:-1]}, "rows": [\n' + ",\n".join(lines) + "\n]}\n"
+    output.write(table, content.encode())

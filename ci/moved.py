@@ -14,10 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rndlib.paper import sources
 from rndlib.paper.evidence import ledger
+from rndlib.paper.evidence.claims import Claim
 from rndlib.paper.evidence.ledger import Ledger, Verdict
 
-STORED = Path(__file__).resolve().parent.parent / "notebooks" / "ledger.json"
+STORED = sources.NOTEBOOKS / "ledger.json"
 ALLOWED = 1 / 20  # of the tolerance
 
 
@@ -29,6 +31,12 @@ def numbers(verdict: Verdict) -> dict[str, Any]:
         "control": verdict.control_value,
         "near": verdict.near_value,
     }
+
+
+def of_stored(claim: Claim, row: Mapping[str, Any]) -> Verdict:
+    """The verdict on a claim whose `numbers` are stored."""
+    interval = row["interval"] and (row["interval"][0], row["interval"][1])
+    return Verdict(claim, row["value"], interval, row["control"], row["near"])
 
 
 def moved(stored: Mapping[str, Any], verdicts: Sequence[Verdict]) -> Iterator[str]:

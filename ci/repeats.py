@@ -18,6 +18,7 @@ import ledgers
 import yaml
 from made import ROOT
 
+from rndlib.paper import output
 from rndlib.paper.evidence import studies
 from rndlib.paper.evidence.claims import CLAIMS
 
@@ -104,7 +105,7 @@ def main(names: list[str]) -> None:
         found = {(name, case): of for which, name, pairs in every if which == study for case, of in pairs}
         rows = by_setting(found) if study == "settings" else counts(found)
         table = {"profile": "paper" if study == "other_seeds" else "smoke", "rows": rows}
-        (ROOT / "notebooks" / TABLES[study]).write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+        output.write(ROOT / "notebooks" / TABLES[study], json.dumps(table, indent=1).encode() + b"\n")
 
 
 if __name__ == "__main__":

@@ -16,11 +16,11 @@ from tempfile import TemporaryDirectory
 import nbformat
 import site_notebooks
 import site_pages
+from made import ROOT
 
 from rndlib.paper.evidence import studies
 from rndlib.paper.evidence.claims import CLAIMS
 
-ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 
 

@@ -5,14 +5,14 @@ import json
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
 
 import bench
 import site_notebooks
+from moved import of_stored
 
-from rndlib.paper.evidence import studies
-from rndlib.paper.evidence.claims import CLAIMS, Claim
-from rndlib.paper.evidence.ledger import rounded
+from rndlib.paper.evidence import ledger, studies
+from rndlib.paper.evidence.claims import CLAIMS
+from rndlib.paper.evidence.ledger import Verdict, rounded
 
 MODULES = (
     "rndlib", "rndlib.theory.kernels", "rndlib.theory.laws", "rndlib.theory.mismatch", "rndlib.theory.crowding",
@@ -27,21 +27,6 @@ SEAM = ("train", "run", "rates", "weights", "set_fit_request", "set_predict_requ
 """Methods that are for other parts of the library, or of scikit-learn's making."""
 
 
-class Verdict(NamedTuple):
-    """A claim and what the stored run measured: its value, interval, and the values of both wrong variants."""
-
-    claim: Claim
-    value: float
-    interval: list[float] | None
-    control: float
-    near: float
-
-    @property
-    def holds(self) -> bool:
-        """Whether the value is at most the tolerance, and those of the wrong variants are above it."""
-        return self.value <= self.claim.tolerance < min(self.control, self.near)
-
-
 def stored(place: Path) -> list[Verdict]:
     """The verdicts stored in the `ledger.json` of a folder of notebooks.
 
@@ -53,7 +38,7 @@ def stored(place: Path) -> list[Verdict]:
     rows = {claim: row for part in content.values() for claim, row in part.items()}
     if wrong := set(rows) ^ set(CLAIMS):
         raise ValueError(f"{place / 'ledger.json'} and the declared claims differ in {', '.join(sorted(wrong))}")
-    return [Verdict(claim, **rows[name]) for name, claim in CLAIMS.items()]
+    return [of_stored(claim, rows[name]) for name, claim in CLAIMS.items()]
 
 
 def families(verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
@@ -94,9 +79,9 @@ def claims(name: str, family: list[Verdict], title: str) -> str:
             "value": value + interval,
             "tolerance": rounded(claim.tolerance),
             "because": claim.why,
-            "wrong": f"{claim.control}: {rounded(verdict.control)}",
-            "slightly wrong": f"{claim.near}: {rounded(verdict.near)}",
-            "verdict": f"[{'PASS' if verdict.holds else 'FAIL'}](#{site_notebooks.verdict(claim.id)})",
+            "wrong": f"{claim.control}: {rounded(verdict.control_value)}",
+            "slightly wrong": f"{claim.near}: {rounded(verdict.near_value)}",
+            "verdict": f"[{'PASS' if ledger.holds(verdict) else 'FAIL'}](#{site_notebooks.verdict(claim.id)})",
         }
         table = "\n".join(["| | |", "| --- | --- |", *(f"| {key} | {text} |" for key, text in rows.items())])
         parts += [f"(claim-{claim.id.lower()})=\n## {claim.id}", claim.statement, table]
@@ -136,4 +121,4 @@ def reference(module: str, documented: list[str]) -> str:
 
 
 def _hold(verdicts: list[Verdict]) -> str:
-    return f"{sum(verdict.holds for verdict in verdicts)} of {len(verdicts)}"
+    return f"{sum(map(ledger.holds, verdicts))} of {len(verdicts)}"

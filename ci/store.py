@@ -13,13 +13,13 @@ import sys
 from pathlib import Path
 
 import nbformat
+from made import ROOT
 from moved import STORED, numbers
 
 from rndlib.paper import output
 from rndlib.paper.evidence import ledger
 from rndlib.paper.evidence.ledger import Ledger
 
-ROOT = Path(__file__).resolve().parent.parent
 SHOWN = ("05_numerical_analysis/fig1.png", "08_departures/fig_map.png")  # on the first page of README and site
 
 

@@ -1,9 +1,9 @@
 """How the verdicts depend on seeds and settings: the tables stored beside the notebooks, as parts of a report.
 
-`ci/repeats.py` writes two of them. `calibration.json` counts, over hundreds of seeds at a small size, how often a true
+`ci/repeats.py` writes them. `calibration.json` counts, over hundreds of seeds at a small size, how often a true
 claim failed and how often each of its negative controls passed; `other_seeds.json` has the verdicts of other seeds at
-the stored size. `ci/other_settings.py` writes `other_settings.json`, the verdicts with other data, activations, depths
-and scales of the weights, at the small size.
+the stored size; `other_settings.json` those with other data, activations, depths and scales of the weights, at the
+small size.
 """
 
 import json

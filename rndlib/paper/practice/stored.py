@@ -2,17 +2,17 @@
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rndlib.paper import sources
 from rndlib.paper.evidence.estimate import Estimate
 from rndlib.paper.evidence.tables import aligned
 from rndlib.paper.practice import data, detectors, regressors, scores
 from rndlib.paper.practice.methods import Method
 
-TABLE = Path(__file__).resolve().parents[3] / "notebooks" / "practice.json"
+TABLE = sources.NOTEBOOKS / "practice.json"
 SPLITS = {"diabetes": 3, "concrete": 3, "airfoil": 3, "bike sharing": 2, "digits": 3}
 """Random splits of each data set. The seed of a split, which is also that of its fits, is its number from 0 up."""
 
