@@ -461,7 +461,7 @@ figures.save(fig_noise, "fig_noise")
 # which takes $O(T^3)$ operations. Trained networks are evaluated in $O(T)$. With ten labels, networks of width 1024 and
 # two cores, the two take equally long at about 3000 points. At 10,000 points Bayesian RND takes a ninth of the time,
 # and its samples have 0.96 of the exact variance. But with more labels, networks train for longer. At 1000 points the
-# Gaussian process is cheaper at every $N$ from 10 to 10,000 (`make bench SECTIONS=sampling`).
+# Gaussian process is cheaper at every $N$ from 10 to 10,000 (`make bench SECTIONS=samples`).
 #
 # ## Limits
 #
