@@ -98,7 +98,6 @@ from rndlib import (
     kernels,
     laws,
 )
-from rndlib.activations import ACTIVATIONS
 from rndlib.paper import figures, parameters
 from rndlib.paper.evidence.claims import CLAIMS
 from rndlib.paper.evidence.ledger import Ledger
@@ -114,8 +113,8 @@ from rndlib.paper.evidence.statistics import (
 )
 from rndlib.paper.evidence.tables import aligned
 from rndlib.paper.fitted import tangent_kernels
+from rndlib.theory import expectations
 from rndlib.theory.dynamics import gain
-from rndlib.theory.expectations import expectations
 
 parameters.check(globals(), "kernel_depth >= 3")
 warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
@@ -175,7 +174,7 @@ def average(l):
     """sigma_w^2 E[phi phi] and sigma_w^2 E[phi' phi'] over the units below layer l, (points, points) each."""
     below = layer(l - 1).nngp
     variance = below.diagonal()
-    both = expectations(ACTIVATIONS[deep.activation], variance[:, None], variance[None], below)
+    both = expectations.between(deep.phi, variance, variance)(below, slice(None), slice(None))
     return [deep.sigma_w**2 * expectation for expectation in both]
 
 

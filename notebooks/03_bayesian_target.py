@@ -109,7 +109,7 @@ from rndlib.paper.evidence.ledger import Ledger
 from rndlib.paper.evidence.partners import Untrained
 from rndlib.paper.evidence.statistics import joint_law, level, limit, over_points, relative_variance
 from rndlib.paper.evidence.tables import aligned
-from rndlib.theory.crowding import TOLERATED, predicted_ratio
+from rndlib.paper.many_heads import TOLERATED, predicted_ratio
 from rndlib.training.weights import Role
 
 parameters.check(globals(), "n_joint <= n_points")

@@ -86,6 +86,7 @@ from rndlib.paper.evidence.ledger import Ledger
 from rndlib.paper.evidence.statistics import over_times, to_law
 from rndlib.paper.evidence.tables import aligned
 from rndlib.paper.fitted import variances
+from rndlib.paper.many_heads import covariance
 from rndlib.paper.practice import measured, settings
 from rndlib.paper.practice.loops import Loop, Paper
 from rndlib.paper.practice.regressions import own_regressions
@@ -163,7 +164,7 @@ figures.save(fig_activation, "fig_activation")
 # ## Heads
 #
 # $K$ heads on one body pose $N K$ equations to the hidden weights that they share. With *linearised* training the limit
-# $K/n \to c$ has a law of its own (`heads_per_width=c` in `laws`). Trained bodies leave it, because their tangent
+# $K/n \to c$ has a law of its own (`rndlib.paper.many_heads`). Trained bodies leave it, because their tangent
 # kernel moves: by 2 % with one head and by half of itself with 256 heads (table below). D-heads holds 64 heads on each
 # body of 256 units against the law of independent heads. The control is Bayesian RND on such bodies against its
 # posterior, and the near control is RND against the law of linearised heads. `HeadsWarning` therefore keeps its rules,
@@ -175,7 +176,7 @@ bodies = networks // heads
 halves, squares = (
     variances(model(net, heads, bodies, seed=seed, solver=flow).fit(X), points, bodies) for model in (RND, BayesianRND)
 )
-linearised = laws.rnd_error(net, X, points, heads_per_width=heads / width).var / 2
+linearised = covariance(net, X, points, heads / width, 0.0, "standard", full_cov=False) / 2
 _ = ledger.record(
     "D-heads",
     to_law(halves, variance).finding,

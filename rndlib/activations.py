@@ -2,7 +2,7 @@
 
 The function takes an array and the `Functions` of its library, `phi(u, xp)`, and uses operators on `u` and functions of
 `xp`. Slopes follow by differentiation, and kernels by quadrature (`rndlib.theory.quadrature`). Some registered names
-have shortcuts: kernels in closed form (`rndlib.theory.mixtures`) and fused slopes (in the backends).
+have shortcuts: kernels in closed form (`rndlib.theory.expectations`) and fused slopes (in the backends).
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ class Activation:
     ----------
     name: Label of the activation.
     function: `phi(u, xp)`, elementwise: takes an array of any shape and the `Functions` of its library, returns an
-        array of that shape. It must be finite, and smooth except at 0, where it or its slope may jump. To pickle
+        array of that shape. It must be finite and continuous, and smooth except at 0, where its slope may jump. To pickle
         networks, define it at the top level of a module.
 
     >>> from rndlib import MLP

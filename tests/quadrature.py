@@ -17,6 +17,10 @@ FUNCTIONS = {
     "erf": erf,
     "gelu": lambda u: u * 0.5 * (1 + erf(u / np.sqrt(2))),
     "tanh": np.tanh,
+    "softplus": lambda u: np.logaddexp(u, 0),
+    "elu": lambda u: np.where(u > 0, u, np.expm1(np.minimum(u, 0))),
+    "leaky_relu": lambda u: np.where(u > 0, u, 0.01 * u),
+    "sin": np.sin,
 }
 DERIVATIVES = {
     "silu": lambda u: 0.5 * (1 + np.tanh(u / 2)) + u * 0.25 * (1 - np.tanh(u / 2) ** 2),
@@ -24,6 +28,10 @@ DERIVATIVES = {
     "erf": lambda u: 2 / np.sqrt(np.pi) * np.exp(-(u**2)),
     "gelu": lambda u: 0.5 * (1 + erf(u / np.sqrt(2))) + u * np.exp(-(u**2) / 2) / np.sqrt(2 * np.pi),
     "tanh": lambda u: 1 - np.tanh(u) ** 2,
+    "softplus": lambda u: 0.5 * (1 + np.tanh(u / 2)),
+    "elu": lambda u: np.where(u > 0, 1.0, np.exp(np.minimum(u, 0))),
+    "leaky_relu": lambda u: np.where(u > 0, 1.0, 0.01),
+    "sin": np.cos,
 }
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from rndlib import MLP, RND, BayesianRND, DepartureWarning, GradientFlow, datasets, laws
 from rndlib.paper.evidence.statistics import level, spread
-from rndlib.theory.crowding import CROWDING, HeadsWarning, predicted_ratio, warn_if_narrow
+from rndlib.paper.many_heads import predicted_ratio
+from rndlib.theory.crowding import CROWDING, HeadsWarning, warn_if_narrow
 
 
 def test_says_what_is_to_be_expected_and_what_to_do():

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from rndlib import MLP, kernels
 from rndlib.activations import ACTIVATIONS, NUMPY
-from rndlib.theory.expectations import expectations
-from rndlib.theory.mixtures import MIXTURES, kolmogorov_rule
+from rndlib.theory.expectations import between
 
 EPS = np.finfo(float).eps
-NAMES = sorted(MIXTURES)
-# What the docstring of rndlib.theory.kernels promises, relative to the largest entry. The issue asks for 1e-7.
-PROMISED = {"erf": 1e-11, "gelu": 1e-11, "silu": 1e-10, "tanh": 1e-10, "relu": 3e-8}
+# What the docstring of rndlib.theory.kernels promises, relative to the largest entry.
+PROMISED = {"erf": 1e-11, "gelu": 1e-11, "relu": 3e-8, "leaky_relu": 3e-8, "elu": 1e-9}
+PROMISED |= dict.fromkeys(["silu", "tanh", "softplus", "sin"], 1e-10)
+NAMES = sorted(PROMISED)
+KINKS = "relu", "leaky_relu"
 
 few = settings(max_examples=40, deadline=None, derandomize=True)
 # Fields, not networks: the checker of annotations draws random numbers, which a strategy may not.
@@ -40,11 +41,11 @@ def rounding(net, X1, X2):
     """Error of an entry when scalar products of the inputs change by rounding.
 
     Then kdot of relu is off by at most sqrt(32 eps) / 2 pi, 2e-8 of its largest value 1/2, in each layer. The others
-    are smooth on the scale 1 of their mixtures' smallest noise, and the variances here are below 1e3, so a few
-    hundred eps a layer; 1e-12 is that with room.
+    are smooth on the scale 1, and the variances here are below 1e3, so a few hundred eps a layer; 1e-12 is that with
+    room. What is interpolated, for other points at other nodes, is as exact as promised each time.
     """
     largest = max(kernels.diagonal(net, X).ntk.max() for X in (X1, X2))
-    return largest * (2e-8 * net.depth if net.activation == "relu" else 1e-12)
+    return largest * (2e-8 * net.depth if net.activation in KINKS else 2 * PROMISED[net.activation])
 
 
 # ---------------------------------------------------------------------------------------------- activations
@@ -74,39 +75,32 @@ def test_activation_at_extreme_arguments(name):
     with np.errstate(over="raise", invalid="raise", divide="raise"):
         value = a(u, NUMPY)
     assert np.isfinite(value).all()
-    bounded = name in ("erf", "tanh")
-    assert value[-1] == (1.0 if bounded else u[-1])
-    assert value[0] == (-1.0 if bounded else 0.0)
+    low, high = {"erf": (-1, 1), "tanh": (-1, 1), "elu": (-1, u[-1]), "leaky_relu": (0.01 * u[0], u[-1])}.get(
+        name, (0, u[-1])
+    )
+    if name != "sin":
+        assert (value[0], value[-1]) == (low, high)
 
 
-# ---------------------------------------------------------------------------------------------- the Kolmogorov rule
+# ---------------------------------------------------------------------------------------------- expectations
 
 
-def test_kolmogorov_rule_has_the_known_moments():
-    s, weight = kolmogorov_rule()
-    assert weight.min() > 0
-    # E[S^j] = E[exp(j log S)], entire in log S: ten nodes are exact for 20 terms of its series.
-    assert weight.sum() == pytest.approx(1, abs=1e-14)
-    assert weight @ s == pytest.approx(np.sqrt(np.pi / 2) * np.log(2), abs=1e-14)
-    assert weight @ s**2 == pytest.approx(np.pi**2 / 12, abs=1e-14)
-
-
-@pytest.mark.parametrize("name", ["silu", "tanh"])
-def test_ten_nodes_are_enough_for_every_variance_and_correlation(name):
-    coarse = MIXTURES[name]
-    s, weight = kolmogorov_rule(20)
-    noise = coarse.terms()[0][0] / kolmogorov_rule()[0][0] ** 2 * s**2
-    fine = replace(coarse, terms=lambda: (noise, weight))
-    q = np.logspace(-3, 8, 30)
-    scale = np.sqrt(np.outer(q, q))
-    for rho in (-1, -0.9, 0.3, 0.8, 0.99, 0.9999, 1):
-        value, slope = expectations(name, q[:, None], q[None, :], rho * scale)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setitem(MIXTURES, name, fine)
-            fine_value, fine_slope = expectations(name, q[:, None], q[None, :], rho * scale)
-        # The docstring of rndlib.theory.kernels; the scales are sup |E[phi phi]| and sup |phi'|^2 to within a factor.
-        assert np.abs((value - fine_value) / (scale if name == "silu" else np.minimum(scale, 1))).max() < 1e-11
-        assert np.abs(slope - fine_slope).max() < 1e-11
+@pytest.mark.parametrize("name", ["silu", "tanh", "softplus", "sin", "elu"])
+@pytest.mark.parametrize("largest", [1.0, 8.0, 30.0])
+def test_interpolated_expectations_are_those_of_a_rule_in_the_plane(name, largest):
+    """40 deviations, so that none is a node, from next to nothing to `largest`, at angles from 0 to pi."""
+    if (name, largest) == ("sin", 30.0):
+        pytest.skip("30 radians at a time are refused")
+    s = np.linspace(0.01, largest, 40)
+    here = between(ACTIVATIONS[name], s**2, s**2)
+    for angle in (0, 1e-4, 0.05, 0.7, 2.0, 3.1, np.pi):
+        found = here(np.outer(s, s) * np.cos(angle), slice(None), slice(None))
+        cos1, cos2, r, weight = quadrature.rule(angle, 200)
+        for i, j in ((0, 0), (3, 39), (25, 20), (39, 38), (39, 39)):
+            for part, f in zip(found, (quadrature.FUNCTIONS[name], quadrature.DERIVATIVES[name]), strict=True):
+                exact = np.sum(weight * f(s[i] * r * cos1) * f(s[j] * r * cos2))
+                # Points on the circle grow with the deviation, and their rounding.
+                assert abs(part[i, j] - exact) < PROMISED[name] * max(1, largest / 3) * np.abs(part).max()
 
 
 # ---------------------------------------------------------------------------------------------- against quadrature
@@ -139,8 +133,8 @@ def test_kernel_matches_quadrature(name, sigma_w, sigma_b, depth):
     assert (np.abs(quadrature.kernel(net, X1[:1], X2[-3:], 96) - reference[:, :1, -3:]) / largest).max() < 1e-12
     error = np.abs(parts(kernels.kernel(net, X1, X2)) - reference) / largest
     assert error.max() < PROMISED[name]
-    if name == "relu":
-        # Its one delicate quantity is the angle of two points, off by a few eps over the angle (over its supplement
+    if name in KINKS:
+        # Their one delicate quantity is the angle of two points, off by a few eps over the angle (over its supplement
         # for opposite points) in each layer.
         sine = np.sqrt(1 - np.clip(correlation(net, X1, X2), -1, 1) ** 2)
         assert error[:, sine > 1e-3].max() < 1e-12
@@ -244,8 +238,9 @@ def test_repeated_points_have_the_diagonal_kernel(fields, seed):
     net = MLP(**fields)
     X = np.random.default_rng(seed).normal(size=(5, net.in_dim))
     again = np.array([row.diagonal() for row in parts(kernels.kernel(net, X, X))])
-    # Exact but for rounding, also for relu.
-    np.testing.assert_allclose(again, parts(kernels.diagonal(net, X)), rtol=1e-12)
+    # Exact but for rounding, also for relu; but for what is interpolated at other nodes.
+    rtol = 1e-12 if net.activation in KINKS else 2 * PROMISED[net.activation]
+    np.testing.assert_allclose(again, parts(kernels.diagonal(net, X)), rtol=rtol)
 
 
 @few
@@ -267,7 +262,7 @@ def test_odd_activations_without_bias_are_odd(depth, name, seed):
 
 
 @pytest.mark.parametrize("shape", [(1, 5000), (5000, 1), (90, 63), (70, 1100), (300, 400), (3, 9001)])
-@pytest.mark.parametrize("name", ["gelu", "silu", "tanh"])
+@pytest.mark.parametrize("name", ["gelu", "silu"])
 def test_tiles_join_up(name, shape):
     """Sizes across several tiles, against rows and columns picked out one by one; zero and huge points among them."""
     net = MLP(2, depth=3, activation=name, sigma_b=0.0)
@@ -283,7 +278,7 @@ def test_tiles_join_up(name, shape):
 
 
 @pytest.mark.parametrize("n", [63, 200, 600])
-@pytest.mark.parametrize("name", ["gelu", "silu", "tanh"])
+@pytest.mark.parametrize("name", ["gelu", "silu"])
 def test_symmetric_tiles_join_up(name, n):
     net = MLP(2, depth=3, activation=name)
     X = np.random.default_rng(0).normal(size=(n, 2))
@@ -300,7 +295,7 @@ def test_diagonal_over_several_tiles():
     net = MLP(2, depth=2, activation="silu")
     X = np.random.default_rng(0).normal(size=(9000, 2))
     d = parts(kernels.diagonal(net, X))
-    np.testing.assert_allclose(d[:, -3:], parts(kernels.diagonal(net, X[-3:])), rtol=1e-14)
+    np.testing.assert_allclose(d[:, -3:], parts(kernels.diagonal(net, X[-3:])), rtol=2 * PROMISED["silu"])
 
 
 # ---------------------------------------------------------------------------------------------- arguments
@@ -328,8 +323,10 @@ def test_a_zero_input_without_bias(name):
     """kappa = 0 there: no division by it."""
     net = MLP(2, depth=3, activation=name, sigma_w=1.5, sigma_b=0.0)
     k = parts(kernels.kernel(net, np.array([[0.0, 0], [1, 2]])))
-    np.testing.assert_array_equal(k[:, 0], 0)
+    if name != "softplus":  # the one that is not 0 at 0
+        np.testing.assert_allclose(k[:, 0], 0, atol=1e-15)
     assert (k[:, 1, 1] > 0).all()
+    assert np.isfinite(k).all()
 
 
 @pytest.mark.parametrize(

@@ -71,19 +71,23 @@ def constant(owner, name: str, value) -> Callable[[pytest.MonkeyPatch], None]:
 # ------------------------------------------------------------------------------------------------------------- kernels
 
 
-def kdot_of_the_layer_above(right, net, kappa, q1, q2, cheap):
-    theta, body = kappa, np.zeros_like(kappa)
-    for layer in range(net.depth - 1):
-        kappa, _ = kernels._next_layer(net, q1[layer], q2[layer], kappa, cheap[layer])
-        _, kdot = kernels._next_layer(net, q1[layer + 1], q2[layer + 1], kappa, None)
-        body = theta * kdot
-        theta = body + kappa
-    return kappa, theta, body
+def kdot_of_the_layer_below(right, net, kappa, steps):
+    """As Proposition B.3 prints it."""
+    found = []
+
+    def shifted(step):
+        def wrong(kappa):
+            value, slope = step(kappa)
+            found.append(slope)
+            return value, found[max(len(found) - 2, 0)]
+
+        return wrong
+
+    return right(net, kappa, [shifted(step) for step in steps])
 
 
 def without_bias(right, net, *args):
-    value, slope = right(net, *args)
-    return value - net.sigma_b**2, slope
+    return right(replace(net, sigma_b=0.0), *args)
 
 
 # ---------------------------------------------------------------------------------------------------------------- laws
@@ -92,10 +96,11 @@ def without_bias(right, net, *args):
 def in_laws_alone(kernel: Callable) -> Callable[[pytest.MonkeyPatch], None]:
     """Laws made of other kernels, where everybody else still has the right ones."""
 
-    def planted(net, X1, X2=None):
-        return kernel(kernels.kernel(net, X1, X2), X2)
+    def planted(net, X1, X2=None, **options):
+        wrong = kernel(kernels.Kernel(*kernels.matrices(net, X1, X2, **options)), X2)
+        return [wrong.nngp, wrong.ntk, wrong.body]
 
-    return lambda patch: patch.setattr(reference, "kernels", SimpleNamespace(**{**vars(kernels), "kernel": planted}))
+    return lambda patch: patch.setattr(reference, "kernels", SimpleNamespace(**{**vars(kernels), "matrices": planted}))
 
 
 def one_dof_more(patch: pytest.MonkeyPatch) -> None:
@@ -198,11 +203,11 @@ def initial_function_kept(right, model, X):
 MISTAKES = [
     Mistake("the half of Eq. 2 is missing", constant(RND, "_scale", 1.0), CHI2, "M2"),
     Mistake(
-        "kappa-dot of the layer above", wrapped(kernels, "_recursion", kdot_of_the_layer_above), KERNELS, "P2 P2-slope"
+        "kappa-dot of the layer below", wrapped(kernels, "_recursion", kdot_of_the_layer_below), KERNELS, "P2 P2-slope"
     ),
     Mistake(
         "the bias is left out of the kernel of all layers but the first",
-        wrapped(kernels, "_next_layer", without_bias),
+        wrapped(kernels, "_recursion", without_bias),
         KERNELS,
         "P1 P5",
     ),

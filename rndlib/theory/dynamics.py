@@ -1,12 +1,14 @@
-"""What training does to a network that is linear in its parameters, in closed form.
+"""Training of a network that is linear in its parameters, as a linear map of the error at its start.
 
-Let A be the tangent kernel on the training points and C the one between training and test points. With the loss
+Let A be the tangent kernel on the training points X and C the one between training and test points. With the loss
 `1/2 ||f(X) - y||^2`, the trained function at time t is (Eq. 24, in the proof of Theorem B.1; Eq. 6 prints the sign of
 the second term wrongly)
 
     f_t(x) = f_0(x) + G^T (y - f_0(X)),    G = A^-1 (I - E) C,
 
-with E = exp(-A t) for gradient flow, and E = (I - eta A)^k for k = t / eta steps of gradient descent.
+with E = exp(-A t) for gradient flow, and E = (I - eta A)^k for k = t / eta steps of gradient descent. So an error
+e = f - y, or f - g for the target g of RND, ends as e_0(x) - G^T e_0(X). `gain` makes this map, `carried` applies it to
+functions, and `covariance` to the covariance of a random one.
 """
 
 from math import inf
@@ -27,17 +29,15 @@ def gain(
     C: Float[np.ndarray, "n t"],
     time: float,
     learning_rate: float | None,
-    power: int = 1,
 ) -> Float[np.ndarray, "n t"]:
-    """G as above, with `E^power` for E: of gradient flow, or of gradient descent if there is a `learning_rate`.
+    """G as above: of gradient flow, or of gradient descent if there is a `learning_rate`.
 
     A may be singular if its smallest eigenvalues have no effect yet at `time`; otherwise a ValueError says so, as it
     does for a `learning_rate` of 2 / lambda_max or more, or a `time` that is not a whole number of its steps.
     """
     if learning_rate is None and time == inf:
         return _solve(A, C)
-    steps = inf if learning_rate is None else power * _whole_steps(time, learning_rate)
-    time *= power
+    steps = inf if learning_rate is None else _whole_steps(time, learning_rate)
     eigenvalues, vectors = linalg.eigh(A)
     top, floor = float(eigenvalues[-1]), len(A) * _EPS * float(eigenvalues[-1])
     if eigenvalues[0] <= floor and time * floor > _UNRESOLVED:
@@ -60,6 +60,31 @@ def gain(
     per_eigenvalue = np.full_like(eigenvalues, time)  # the limit of trained / eigenvalue at an eigenvalue of 0
     per_eigenvalue[positive] = trained[positive] / eigenvalues[positive]
     return vectors @ (per_eigenvalue[:, None] * (vectors.T @ C))
+
+
+def carried(
+    G: Float[np.ndarray, "n T"], on_X: Float[np.ndarray, "*functions n"], at_test: Float[np.ndarray, "*functions T"]
+) -> Float[np.ndarray, "*functions T"]:
+    """Errors after training at the test points, from those at the start at the training points and at the test points.
+
+    >>> import numpy as np
+    >>> from rndlib.theory import dynamics
+    >>> G = dynamics.gain(np.eye(1), np.ones((1, 2)), np.inf, None)
+    >>> dynamics.carried(G, np.array([1.0]), np.array([1.0, 3.0]))
+    array([0., 2.])
+    """
+    return at_test - on_X @ G
+
+
+def covariance(
+    G: Float[np.ndarray, "n T"], XX: Float[np.ndarray, "n n"], Xx: Float[np.ndarray, "n T"], xx: np.ndarray
+) -> np.ndarray:
+    """Covariance (T, T) of errors after training, from the blocks of that at the start; variances (T,) of `xx` (T,)."""
+    across = carried(G, XX, Xx)  # of e_0(X) and e(x)
+    if xx.ndim == 1:
+        return xx - np.einsum("nt,nt->t", G, Xx) - np.einsum("nt,nt->t", G, across)
+    change = G.T @ (Xx + across)
+    return xx - (change + change.T) / 2
 
 
 def _solve(A: Float[np.ndarray, "n n"], C: Float[np.ndarray, "n t"]) -> Float[np.ndarray, "n t"]:

@@ -1,7 +1,6 @@
-"""The NTK of an infinitely wide erf network, and its derivatives with respect to every hyperparameter.
+"""Derivatives of the NTK of an infinitely wide erf network with respect to every hyperparameter.
 
-The kernel is the one of `rndlib.theory.kernels`, without its other two matrices: the lower triangle of a symmetric one
-is computed in strips of rows that stay in cache. The derivatives go back through its recursion by hand. With
+They go back by hand through the recursion of `rndlib.theory.kernels`, in strips of rows that stay in cache. With
 D = (1 + 2q)(1 + 2q') - 4c^2, the expectations over a pair of variances q, q' and covariance c are (Williams, 1997)
 
     E  = E[phi phi']  = 2/pi arctan(2c / sqrt D)        dE/dc  = S           dE/dq  = -S c / (1 + 2q)
@@ -9,61 +8,19 @@ D = (1 + 2q)(1 + 2q') - 4c^2, the expectations over a pair of variances q, q' an
 """
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float
 
-from rndlib.cores import parallel, slices
+from rndlib.cores import slices
 from rndlib.network import MLP
 
 # Entries of a strip: some ten arrays of this size fit a core's L2 cache.
 _STRIP = 2**15
-# Entries of a matrix above which all cores fill it; below, threads would mostly wait for Python's lock.
-_LARGE = 2**22
 
 Points = Float[np.ndarray, "n d"]
 Vector = Float[np.ndarray, " _"]
 Strip = Float[np.ndarray, "rows cols"]
-
-
-def ntk(net: MLP, X1: Points, X2: Float[np.ndarray, "m d"] | None = None) -> Float[np.ndarray, "n m"]:
-    """Theta between the rows of `X1` (N1, in_dim) and `X2` (N2, in_dim); of `X1` with itself without `X2`, symmetric.
-
-    Takes the memory of the result and some strips.
-    """
-    symmetric = X2 is None
-    Z1 = _weighted(net, X1)
-    Z2 = Z1 if X2 is None else _weighted(net, X2)
-    q1 = _variances(net, Z1)
-    q2 = q1 if symmetric else _variances(net, Z2)
-    theta = np.empty((len(Z1), len(Z2)))
-
-    def fill(rows: slice) -> None:
-        cols = slice(0, rows.stop if symmetric else len(Z2))
-        strip = _forward(net, Z1[rows] @ Z2[cols].T, [q[rows] for q in q1], [q[cols] for q in q2])
-        if symmetric:
-            square = strip[:, rows]
-            square[:] = np.tril(square) + np.tril(square, -1).T
-            theta[: rows.start, rows] = strip[:, : rows.start].T
-        theta[rows, cols] = strip
-
-    strips = slices(len(Z1), max(1, _STRIP // len(Z2)))
-    if theta.size > _LARGE:
-        parallel(fill, strips)
-    else:
-        for rows in strips:
-            fill(rows)
-    return theta
-
-
-def diagonal(net: MLP, X: Points) -> Vector:
-    """Theta of each row of `X` (N, in_dim) with itself, (N,)."""
-    q = _variances(net, _weighted(net, X))
-    theta = q[0]
-    for before, after in pairwise(q):
-        theta = theta * net.sigma_w**2 * _slope_with_itself(before) + after
-    return theta
 
 
 def pullback(
@@ -71,10 +28,10 @@ def pullback(
 ) -> tuple[float, Float[np.ndarray, " d"], float, float]:
     """The sum of W * Theta, and its derivatives by the logs of a factor of each column of X, of sigma_w and of sigma_b.
 
-    The depth is 2 or more. `theta` is `ntk(net, X)`, of which the lower triangle is read. W is symmetric, and
+    The depth is 2 or more. `theta` is `kernels.ntk(net, X)`, of which the lower triangle is read. W is symmetric, and
     `weights(rows)` returns those rows of its lower triangle, up to the column `rows.stop`; they are overwritten.
     """
-    Z = _weighted(net, X)
+    Z = X * (net.sigma_w / net.in_dim**0.5)
     q = _variances(net, Z)
     w2, b2 = net.sigma_w**2, net.sigma_b**2
     total = by_w2 = by_b2 = 0.0
@@ -122,10 +79,6 @@ def pullback(
     return float(total), 2 * columns, 2 * (w2 * by_w2 + columns.sum()), 2 * b2 * by_b2
 
 
-def _weighted(net: MLP, X: Points) -> Points:
-    return X * (net.sigma_w / net.in_dim**0.5)
-
-
 def _variances(net: MLP, Z: Points) -> list[Vector]:
     """kappa^l(x, x) of each row, for l = 1 .. L."""
     q = [np.einsum("ij,ij->i", Z, Z) + net.sigma_b**2]
@@ -139,51 +92,21 @@ def _slope_with_itself(q: Vector) -> Vector:
     return 4 / np.pi / np.sqrt(1 + 4 * q)
 
 
-def _forward(net: MLP, products: Strip, q1: Sequence[Vector], q2: Sequence[Vector]) -> Strip:
-    """Theta of a strip, from the scalar products of its points."""
-    kappa = products
-    kappa += net.sigma_b**2
-    theta = kappa
-    for layer in range(net.depth - 1):
-        S, root = _slope(kappa, q1[layer], q2[layer])
-        kappa = _next(net, kappa, root)
-        theta = theta * S
-        theta *= net.sigma_w**2
-        theta += kappa
-    return theta
-
-
-def _hidden(net: MLP, products: Strip, q1: Sequence[Vector], q2: Sequence[Vector]) -> list[tuple[Strip, ...]]:
-    """kappa, Theta, S and 1 / sqrt D of each layer but the last."""
-    kappa = products
+def _hidden(net: MLP, kappa: Strip, q1: Sequence[Vector], q2: Sequence[Vector]) -> list[tuple[Strip, ...]]:
+    """kappa, Theta, S and 1 / sqrt D of each layer but the last, from the scalar products of the points."""
     kappa += net.sigma_b**2
     theta, layers = kappa, []
     for layer in range(net.depth - 1):
-        S, root = _slope(kappa, q1[layer], q2[layer])
+        root = np.outer(1 + 2 * q1[layer], 1 + 2 * q2[layer])
+        root -= 4 * kappa * kappa
+        np.sqrt(root, out=root)
+        np.divide(1, root, out=root)
+        S = 4 / np.pi * root
         layers.append((kappa, theta, S, root))
         if layer < net.depth - 2:
-            kappa = _next(net, kappa, root)
+            kappa = net.sigma_w**2 * (2 / np.pi) * np.arctan(2 * kappa * root) + net.sigma_b**2
             theta = net.sigma_w**2 * theta * S + kappa
     return layers
-
-
-def _slope(kappa: Strip, q1: Vector, q2: Vector) -> tuple[Strip, Strip]:
-    """S and 1 / sqrt D."""
-    root = np.outer(1 + 2 * q1, 1 + 2 * q2)
-    root -= 4 * kappa * kappa
-    np.sqrt(root, out=root)
-    np.divide(1, root, out=root)
-    return 4 / np.pi * root, root
-
-
-def _next(net: MLP, kappa: Strip, root: Strip) -> Strip:
-    """kappa of the next layer, w2 E + b2."""
-    after = kappa * root
-    after *= 2
-    np.arctan(after, out=after)
-    after *= net.sigma_w**2 * 2 / np.pi
-    after += net.sigma_b**2
-    return after
 
 
 def _back(

@@ -17,7 +17,7 @@ from scipy.optimize import minimize, minimize_scalar
 
 from rndlib import checks
 from rndlib.network import MLP
-from rndlib.theory import erf
+from rndlib.theory import erf, kernels
 
 # Points that the starts are tried on, and iterations there.
 _FEW, _TRIAL, _FULL = 200, 20, 100
@@ -123,7 +123,7 @@ def _start(depth: int, X: Points, sigma_w: float, sigma_b: float, bounds: Bounds
     """Input scales that undo sigma_w, a mean prior variance of 1 and a noise of a half, within bounds."""
     start = np.log([*[sigma_w] * X.shape[1], sigma_w, sigma_b, 1.0, 0.5])
     net, scales, _, _ = _read(np.clip(start, *bounds.T), depth, X.shape[1], None)
-    start[-2] = -np.log(np.mean(erf.diagonal(net, X / scales))) / 2
+    start[-2] = -np.log(np.mean(kernels.diagonal(net, X / scales).ntk)) / 2
     return np.clip(start, *bounds.T)
 
 
@@ -170,7 +170,7 @@ def negative_log_evidence(
     float64 gives infinity and zeros.
     """
     Z, s2 = X / scales, output_scale**2
-    theta = erf.ntk(net, Z)
+    theta = kernels.ntk(net, Z)
     K = s2 * theta
     K.flat[:: len(K) + 1] += noise_std**2
     factor, failed = _factor(K.T, lower=0, overwrite_a=1, clean=0)
@@ -199,7 +199,7 @@ def kernel(prior: Hyperparameters, X1: ArrayLike, X2: ArrayLike | None = None) -
     X1 = checks.points("X1", X1, prior.net.in_dim) / prior.input_scales
     if X2 is not None:
         X2 = checks.points("X2", X2, prior.net.in_dim) / prior.input_scales
-    theta = erf.ntk(prior.net, X1, X2)
+    theta = kernels.ntk(prior.net, X1, X2)
     theta *= prior.output_scale**2
     return theta
 
@@ -207,7 +207,7 @@ def kernel(prior: Hyperparameters, X1: ArrayLike, X2: ArrayLike | None = None) -
 def diagonal(prior: Hyperparameters, X: ArrayLike) -> Vector:
     """Prior variances of the rows of `X` (N, D): (N,)."""
     X = checks.points("X", X, prior.net.in_dim) / prior.input_scales
-    return prior.output_scale**2 * erf.diagonal(prior.net, X)
+    return prior.output_scale**2 * kernels.diagonal(prior.net, X).ntk
 
 
 def log_evidence(K: ArrayLike, y: ArrayLike, noise_std: float) -> float:

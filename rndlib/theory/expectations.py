@@ -1,88 +1,198 @@
-"""E[phi(u) phi(v)] and E[phi'(u) phi'(v)] for a Gaussian pair, in closed form if there is one.
+"""E[phi(u) phi(v)] and E[phi'(u) phi'(v)] between two sets of points, from their variances and covariances.
 
-Let (u, v) ~ N(0, [[q, c], [c, q']]) and phi be one of the mixtures of `rndlib.theory.mixtures`. For noise variances
-a, b write D = (q + a)(q' + b) - c^2, the determinant of the pair's covariance once noise is added. Then
-P = P(noise_a < u, noise_b < v) = 1/4 + arctan(c / sqrt D) / 2 pi, an orthant probability (Sheppard, 1899), and
+Let (u, v) ~ N(0, [[q, c], [c, q']]). Four activations have closed forms. With P(0) = 1/4 + arctan(c / sqrt D) / 2 pi,
+an orthant probability (Sheppard, 1899), where D = (q + a)(q' + a) - c^2 for a noise variance a,
 
-    sign:  E[phi phi]   = 2/pi arctan(c / sqrt D)
-           E[phi' phi'] = 2/pi / sqrt D
-    ramp:  E[phi phi]   = c P + (q q' - c^2 + c^2 (a/(q + a) + b/(q' + b))) / (2 pi sqrt D)
-           E[phi' phi'] = P + c (a/(q + a) + b/(q' + b) + a b / D) / (2 pi sqrt D)
+    erf, a = 1/2:    E[phi phi]   = 2/pi arctan(c / sqrt D)                                       (Williams, 1997)
+                     E[phi' phi'] = 2/pi / sqrt D
+    gelu, a = 1:     E[phi phi]   = c P + (q q' - c^2 + c^2 (a/(q + a) + a/(q' + a))) / (2 pi sqrt D)
+                     E[phi' phi'] = P + c (a/(q + a) + a/(q' + a) + a^2 / D) / (2 pi sqrt D)
+    relu, a = 0:     E[phi phi]   = c P + sqrt D / 2 pi,    E[phi' phi'] = P                  (Cho and Saul, 2009)
 
-each summed over a and b with their weights. The derivatives follow from the values by Price's theorem,
-d/dc E[phi phi] = E[phi' phi']; the ramp's value from the sign's by Gaussian integration by parts. One sign term
-with a = 1/2 is Williams' (1997) kernel of erf, a ramp without noise the arc-cosine kernel of Cho and Saul (2009).
+and leaky_relu is a linear function plus relu. The others are found at a few deviations and angles
+(`rndlib.theory.quadrature`) and interpolated by Chebyshev polynomials: in the angle of u and v, in which they are
+smooth even if phi has a kink, and in both deviations.
 """
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
 
 import numpy as np
 from jaxtyping import Float
+from numpy.polynomial import chebyshev
 
 from rndlib.activations import ACTIVATIONS, Activation
-from rndlib.theory import quadrature
-from rndlib.theory.interpolation import Tile
-from rndlib.theory.mixtures import Mixture, closed_form
+from rndlib.theory.quadrature import by_angle, of_one, refusal
 
 # float64 gives the determinant q q' - c^2 with an error of a few times eps q q'. It counts as zero up to this multiple,
 # so that a repeated point has the kernel of the point with itself although c and q were summed in different orders.
 # This matters for relu only, which takes an angle of two points below 6e-8 as 0.
 _COLLINEAR = 16 * np.finfo(float).eps
+_ANGLES, _DEVIATIONS = (32, 64, 128, 256), (16, 24, 32, 64, 96)  # Chebyshev nodes to try
 
-AT_ONCE = 65536
-"""Entries to compute together, times terms of the mixture: an array of this size fits a core's L2 cache. With smaller
-arrays, threads spend most time waiting for Python's lock."""
-
+Vector = Float[np.ndarray, " _"]
+Tile = Float[np.ndarray, "rows cols"]
 Side = Float[np.ndarray, "#rows #cols"]
+Both = tuple[Tile, Tile]
+Coefficients = Float[np.ndarray, "terms 2 nodes1 nodes2"]
+Between = Callable[[Tile, slice, slice], Both]
+"""Both expectations at covariances (rows, cols) of a slice of the one set of points and a slice of the other."""
 
 
-def expectations(activation: str | Activation, q1: Side, q2: Side, c: Tile) -> tuple[Tile, Tile]:
-    """E[phi(u) phi(v)] and E[phi'(u) phi'(v)] for variances `q1`, `q2` (broadcast against `c`) and covariances `c`.
+def between(phi: Activation, q1: Float[np.ndarray, " n1"], q2: Float[np.ndarray, " n2"]) -> Between:
+    """The expectations between points of variances `q1` and points of variances `q2`.
 
-    Activations without a closed form use `rndlib.theory.quadrature`, which needs one variance per row and one per
-    column.
+    Raises
+    ------
+    ValueError: phi has no closed form and is not smooth away from 0, or varies too fast on the scale of the variances.
     """
-    mixture = closed_form(activation)
-    if mixture is None:
-        phi = ACTIVATIONS[activation] if isinstance(activation, str) else activation
-        return quadrature.between(phi, q1.ravel(), q2.ravel()).strip(slice(None))(slice(None), c)
+    closed = _closed_form(phi)
+    if closed:
+        return lambda c, rows, cols: closed(q1[rows, None], q2[None, cols], c)
+    s1, s2 = np.sqrt(q1), np.sqrt(q2)
+    for size in _DEVIATIONS:
+        (nodes1, rows), (nodes2, cols) = _nodes(s1, size), _nodes(s2, size)
+        at, accuracy = by_angle(phi, nodes1, nodes2)
+        coefficients = _in_angle(at, accuracy)
+        if coefficients is None:
+            break
+        if _is_known(nodes1, s1, coefficients, 2, accuracy) and _is_known(nodes2, s2, coefficients, 3, accuracy):
+            return Table(s1, s2, rows, *_compressed(coefficients, cols, accuracy))
+    raise refusal(phi, float(max(s1.max(), s2.max())))
+
+
+def alone(phi: Activation, q: Vector) -> tuple[Vector, Vector]:
+    """E[phi(u)^2] and E[phi'(u)^2] for variances `q`. Raises as `between`."""
+    closed = _closed_form(phi)
+    if closed:
+        value, slope = closed(q[None], q[None], q[None])
+        return value[0], slope[0]
+    value, slope = of_one(phi, np.sqrt(q))
+    return value, slope
+
+
+@dataclass(frozen=True)
+class Table:
+    """Both expectations as polynomials in the angle, a `Between`."""
+
+    s1: Float[np.ndarray, " n1"]
+    s2: Float[np.ndarray, " n2"]
+    rows: Float[np.ndarray, "nodes1 n1"]  # weights of the nodes' values in those at each point of the first set
+    coefficients: Float[np.ndarray, "terms 2 nodes1 nodes2"]  # of Chebyshev's polynomials, at all pairs of nodes
+    cols: Float[np.ndarray, "nodes2 n2"]
+
+    def __call__(self, c: Tile, rows: slice, cols: slice) -> Both:
+        scale = self.s1[rows, None] * self.s2[None, cols]
+        # In float64, c resolves an angle a to about 1e-15 / sin a.
+        x = 2 / np.pi * np.arctan2(np.sqrt(np.maximum((scale - c) * (scale + c), 0)), c) - 1
+        coefficients, at_cols = self.rows[:, rows].T @ self.coefficients, np.ascontiguousarray(self.cols[:, cols])
+        # Clenshaw's recursion for both at once.
+        twice = 2 * x
+        above, here, product = np.zeros((3, 2, *c.shape))
+        for coefficient in coefficients[:0:-1]:
+            np.subtract(np.matmul(coefficient, at_cols, out=product), above, out=above)
+            above += np.multiply(twice, here, out=product)
+            above, here = here, above
+        here *= x
+        here += np.matmul(coefficients[0], at_cols, out=product)
+        here -= above
+        return here[0], here[1]
+
+
+def _nodes(s: Vector, size: int) -> tuple[Vector, Float[np.ndarray, "nodes n"]]:
+    """Nodes between the extremes of `s`, and the weights of their values at each s; a few s are their own nodes."""
+    distinct = np.unique(s)
+    if distinct.size <= size:
+        return distinct, (distinct[:, None] == s).astype(float)
+    # The expectations are analytic where s has a positive real part, and w takes this half-plane to the unit disc.
+    low, high = float(distinct[0]), float(distinct[-1])
+    middle = max(np.sqrt(low * high), high / 2)
+    first, last, w = ((at - middle) / (at + middle) for at in (low, high, s))
+    nodes = first + (last - first) * (1 + _chebyshev_points(size)) / 2
+    polynomials = chebyshev.chebvander(2 * (w - first) / (last - first) - 1, size - 1)
+    return middle * (1 + nodes) / (1 - nodes), (polynomials @ _to_chebyshev(size)).T
+
+
+def _in_angle(at: Callable[[Vector], Float[np.ndarray, "2 angles n1 n2"]], accuracy: float) -> Coefficients | None:
+    """Coefficients of Chebyshev's polynomials in the angle; None if no number of them is enough."""
+    for count in _ANGLES:
+        values = at(np.pi / 2 * (1 + _chebyshev_points(count)))
+        coefficients = np.tensordot(_to_chebyshev(count), values, (1, 1))
+        if _converged(coefficients, accuracy):
+            sizes = np.abs(coefficients).max((2, 3))
+            kept = (sizes > accuracy / 100 * sizes.max(0)).any(1)
+            return coefficients[: max(np.flatnonzero(kept), default=0) + 1]
+    return None
+
+
+def _is_known(nodes: Vector, s: Vector, values: Float[np.ndarray, "..."], axis: int, accuracy: float) -> bool:
+    """Whether values at `nodes`, along `axis`, tell those at every `s`."""
+    if nodes.size == np.unique(s).size:
+        return True
+    return _converged(np.tensordot(_to_chebyshev(nodes.size), values, (1, axis)).swapaxes(1, 2), 10 * accuracy)
+
+
+def _converged(coefficients: Float[np.ndarray, "terms 2 ..."], accuracy: float) -> bool:
+    """Whether the last coefficients of a Chebyshev series are negligible, for both expectations."""
+    sizes = np.abs(coefficients).reshape(*coefficients.shape[:2], -1).max(2)
+    return bool((sizes[-3:] <= accuracy * sizes.max(0)).all())
+
+
+def _compressed(
+    coefficients: Coefficients, cols: Float[np.ndarray, "nodes2 n2"], accuracy: float
+) -> tuple[Float[np.ndarray, "terms 2 nodes1 rank"], Float[np.ndarray, "rank n2"]]:
+    """The same with combinations of the second set's nodes, of which far fewer matter than there are nodes."""
+    triangle = np.linalg.qr(coefficients.reshape(-1, len(cols)), mode="r")
+    _, sizes, axes = np.linalg.svd(triangle)
+    axes = axes[: np.count_nonzero(sizes > accuracy / 100 * sizes[0])]
+    return coefficients @ axes.T, axes @ cols
+
+
+def _chebyshev_points(n: int) -> Vector:
+    return np.cos(np.pi * (np.arange(n) + 0.5) / n)
+
+
+@cache
+def _to_chebyshev(n: int) -> Float[np.ndarray, "n n"]:
+    """From values at Chebyshev points to coefficients of Chebyshev's polynomials."""
+    matrix = chebyshev.chebvander(_chebyshev_points(n), n - 1).T * (2 / n)
+    matrix[0] /= 2
+    return matrix
+
+
+def _closed_form(phi: Activation) -> Callable[[Side, Side, Tile], Both] | None:
+    return _CLOSED_FORMS.get(phi.name) if ACTIVATIONS.get(phi.name) == phi else None
+
+
+def _erf(q1: Side, q2: Side, c: Tile) -> Both:
+    root = np.sqrt((q1 + 0.5) * (q2 + 0.5) - c * c)
+    return 2 / np.pi * np.arctan(c / root), 2 / np.pi / root
+
+
+def _gelu(q1: Side, q2: Side, c: Tile) -> Both:
+    D = (q1 + 1) * (q2 + 1) - c * c
+    root = np.sqrt(D)
+    P = 0.25 + np.arctan(c / root) / (2 * np.pi)
+    root *= 2 * np.pi
+    share = 1 / (q1 + 1) + 1 / (q2 + 1)
+    return c * P + (q1 * q2 + c * c * (share - 1)) / root, P + c * (share + 1 / D) / root
+
+
+def _arc_cosine(below: float, q1: Side, q2: Side, c: Tile) -> Both:
+    """Of a ramp with a slope of `below` for negative arguments."""
     scale = q1 * q2
-    det = scale - c**2
+    det = scale - c * c
     det[det <= _COLLINEAR * scale] = 0
-    if not mixture.terms()[0].any():  # a ramp without noise
-        root = np.sqrt(det)
-        P = 0.25 + np.arctan2(c, root) / (2 * np.pi)
-        return c * P + root / (2 * np.pi), P
-    value, slope = continued(mixture, q1, q2, c, det)
-    return (value, slope) if mixture.family == "sign" else (value + c / 4, slope + 0.25)
+    root = np.sqrt(det)
+    P = 0.25 + np.arctan2(c, root) / (2 * np.pi)
+    kink = (1 - below) ** 2
+    return below * c + kink * (c * P + root / (2 * np.pi)), below + kink * P
 
 
-def continued(mixture: Mixture, q1: Side, q2: Side, c: Tile, det: Tile) -> tuple[Tile, Tile]:
-    """The expectations of a mixture with noise, those of a ramp minus c / 4 and 1 / 4, given `det` = q q' - c^2.
-
-    The formulas hold for c^2 < (q + a)(q' + a), a the smallest noise, and so beyond all covariances of two variables.
-    """
-    noise, weight = mixture.terms()
-    # One a at a time, all b stacked along the first axis: few calls on arrays that stay in cache, and the sum over
-    # b is a matrix product.
-    b = noise[:, None, None]
-    sums = np.zeros((4, c.size))
-    angle, inverse, inverse_share, inverse_cubed = sums
-    share2 = b / (q2 + b)
-    for a, weight_a in zip(noise, weight, strict=True):
-        ab_weight = weight_a * weight
-        D = det + b * (q1 + a)
-        D += a * q2
-        root = np.sqrt(D)
-        angle += ab_weight @ np.arctan2(c, root).reshape(noise.size, -1)
-        np.divide(1, root, out=root)
-        summed = ab_weight @ root.reshape(noise.size, -1)
-        inverse += summed
-        if mixture.family == "ramp":
-            np.divide(root, D, out=D)
-            inverse_cubed += (a * noise * ab_weight) @ D.reshape(noise.size, -1)
-            np.multiply(root, share2, out=root)
-            inverse_share += ab_weight @ root.reshape(noise.size, -1)
-            inverse_share += (summed.reshape(c.shape) * (a / (q1 + a))).ravel()
-    if mixture.family == "sign":
-        return 2 / np.pi * angle.reshape(c.shape), 2 / np.pi * inverse.reshape(c.shape)
-    angle, inverse, inverse_share, inverse_cubed = sums.reshape(4, *c.shape) / (2 * np.pi)
-    return c * angle + det * inverse + c**2 * inverse_share, angle + c * (inverse_share + inverse_cubed)
+_CLOSED_FORMS = {
+    "erf": _erf,
+    "gelu": _gelu,
+    "relu": partial(_arc_cosine, 0.0),
+    "leaky_relu": partial(_arc_cosine, 0.01),
+}

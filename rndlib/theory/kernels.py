@@ -13,19 +13,17 @@ Accuracy
 Against two-dimensional quadrature, relative to the largest entry, for sigma_w up to 2, depth up to 4, and repeated,
 nearly repeated and opposite points among the rest (tests/test_kernels.py), the error stays below
 
-    erf, gelu    1e-11    closed forms
-    silu, tanh   1e-10    a quadrature rule of ten nodes, good to 1e-11 of the scale of either expectation; between
-                          many points interpolated to some 1e-14 (`rndlib.theory.interpolants`)
-    relu         3e-8     closed form; below 1e-12 unless the angle of two points, or of one and the other's opposite,
-                          is below 1e-3: in float64, scalar products resolve an angle a to about 1e-15 / a, and angles
-                          below 6e-8 not at all (such points count as collinear)
-    others       1e-9     quadrature with as many nodes as needed (`rndlib.theory.quadrature`); 3e-8, as relu, if the
-                          slope jumps at 0. An activation that cannot be integrated to this accuracy is refused
+    erf, gelu           1e-11  closed forms
+    relu, leaky_relu    3e-8   closed forms; below 1e-12 unless the angle of two points, or of one and the other's
+                               opposite, is below 1e-3: in float64, scalar products resolve an angle a to about
+                               1e-15 / a, and angles below 6e-8 not at all (such points count as collinear)
+    others              1e-10  by quadrature and interpolation (`rndlib.theory.quadrature`), in general some 1e-12; 1e-9
+                               for elu, and 3e-8, as relu, if the slope jumps at 0. An activation that cannot be
+                               integrated to this accuracy is refused
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from jaxtyping import Float
@@ -36,22 +34,14 @@ from rndlib.any_network import AnyNetwork
 from rndlib.cores import parallel, slices
 from rndlib.network import MLP
 from rndlib.theory.empirical import parts
-from rndlib.theory.expectations import AT_ONCE, Side, expectations
-from rndlib.theory.interpolants import interpolant
-from rndlib.theory.interpolation import Series, Tile, Vector
-from rndlib.theory.mixtures import closed_form
-from rndlib.theory.quadrature import between, with_themselves
+from rndlib.theory.expectations import alone, between
 
-# Entries of a tile that is interpolated, and its rows, which share their polynomials.
-_INTERPOLATED, _HIGH = 32768, 64
-# NumPy is slow along a last axis shorter than this.
-_SHORT = 64
+_AT_ONCE = 2**15  # entries, so that arrays stay in cache
 
 Points = Float[np.ndarray, "n d"]
 Matrix = Float[np.ndarray, "n1 n2"]
 Layers = Float[np.ndarray, "depth n"]  # kappa^l(x, x), one row per layer
-Sides = Float[np.ndarray, "depth #rows #cols"]
-Cheap = Callable[[Tile], tuple[Tile, Tile]]
+Three = tuple[np.ndarray, np.ndarray, np.ndarray]  # nngp, ntk and body
 
 
 @dataclass(frozen=True)
@@ -88,18 +78,12 @@ def kernel(net: MLP, X1: ArrayLike, X2: ArrayLike | None = None) -> Kernel:
     array([[1.93, 0.14],
            [0.14, 1.93]])
     """
-    X1 = checks.points("X1", X1, net.in_dim)
-    q1 = variances(net, "X1", X1)
-    if X2 is None:
-        parts = _matrices(net, X1, q1, X1, q1, symmetric=True)
-        for part, on_diagonal in zip(parts, _diagonal(net, q1), strict=True):
-            np.fill_diagonal(part, on_diagonal)
-        return Kernel(*parts)
-    X2 = checks.points("X2", X2, net.in_dim)
-    q2 = variances(net, "X2", X2)
-    if len(X2) >= min(len(X1), _SHORT):
-        return Kernel(*_matrices(net, X1, q1, X2, q2))
-    return Kernel(*(np.ascontiguousarray(part.T) for part in _matrices(net, X2, q2, X1, q1)))
+    return Kernel(*matrices(net, X1, X2))
+
+
+def ntk(net: MLP, X1: ArrayLike, X2: ArrayLike | None = None) -> Matrix:
+    """The `ntk` of `kernel` alone, (N1, N2), in a third of the memory. Raises as `kernel`."""
+    return matrices(net, X1, X2, slice(1, 2))[0]
 
 
 def diagonal(net: MLP, X: ArrayLike) -> Kernel:
@@ -109,8 +93,7 @@ def diagonal(net: MLP, X: ArrayLike) -> Kernel:
     >>> kernels.diagonal(MLP(in_dim=2), [[1.0, 0.0], [0.0, 1.0], [3.0, 0.0]]).ntk.round(3)
     array([ 1.93 ,  1.93 , 22.197])
     """
-    X = checks.points("X", X, net.in_dim)
-    return Kernel(*_diagonal(net, variances(net, "X", X)))
+    return Kernel(*_alone(net, "X", checks.points("X", X, net.in_dim))[1])
 
 
 def empirical(
@@ -157,96 +140,66 @@ def empirical(
     return Kernel(head, head + body, body)
 
 
-def variances(net: MLP, name: str, X: Points) -> Layers:
-    """kappa^l(x, x) of each row of `X` `(N, in_dim)` for l = 1 .. L, as `(L, N)`.
+def _alone(net: MLP, name: str, X: Points) -> tuple[Layers, Three]:
+    """kappa^l(x, x) of each row of `X` `(N, in_dim)` for l = 1 .. L, as `(L, N)`, and its nngp, ntk and body.
 
     Raises
     ------
     ValueError: A variance is so large or so small that products of two overflow or underflow. The message calls X
         `name`.
-
-    >>> import numpy as np
-    >>> from rndlib import MLP, kernels
-    >>> kernels.variances(MLP(in_dim=2), "X", np.eye(2)).round(3)
-    array([[1.135, 1.135],
-           [0.939, 0.939]])
     """
-    q = np.empty((net.depth, len(X)))
+    q: list[np.ndarray] = []
+
+    def step(kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        outside = ~((kappa < 1e150) & ((kappa > 1e-150) | (kappa == 0)))
+        if outside.any():
+            raise ValueError(
+                f"{name}: row {outside.argmax()} has a variance of {kappa[outside.argmax()]:.3g} in layer "
+                f"{len(q) + 1}, too near the end of float64's range: rescale {name}, sigma_w or sigma_b"
+            )
+        q.append(kappa)
+        return alone(net.phi, kappa) if len(q) < net.depth else (kappa, kappa)
+
     with np.errstate(over="ignore", invalid="ignore"):
-        q[0] = _first_layer(net, np.einsum("ij,ij->i", X, X))
-        for layer in range(net.depth):
-            outside = ~((q[layer] < 1e150) & ((q[layer] > 1e-150) | (q[layer] == 0)))
-            if outside.any():
-                raise ValueError(
-                    f"{name}: row {outside.argmax()} has a variance of {q[layer, outside.argmax()]:.3g} in layer "
-                    f"{layer + 1}, too near the end of float64's range: rescale {name}, sigma_w or sigma_b"
-                )
-            if layer + 1 < net.depth:
-                for part in slices(len(X), _tile(net)):
-                    here = q[layer : layer + 1, part]
-                    q[layer + 1, part] = _next_layer(net, here, here, here, _with_themselves(net))[0][0]
-    return q
+        found = _recursion(net, _first_layer(net, np.einsum("ij,ij->i", X, X)), [step] * (net.depth - 1))
+        step(found[0])
+    return np.array(q), found
 
 
-def _matrices(
+def matrices(
     net: MLP,
-    X1: Float[np.ndarray, "n1 d"],
-    q1: Float[np.ndarray, "depth n1"],
-    X2: Float[np.ndarray, "n2 d"],
-    q2: Float[np.ndarray, "depth n2"],
-    symmetric: bool = False,
+    X1: ArrayLike,
+    X2: ArrayLike | None,
+    only: slice = slice(3),
+    names: tuple[str, str] = ("X1", "X2"),
 ) -> list[Matrix]:
-    """The three kernels, tile by tile. If `symmetric`, X2 is X1, and the entries below the diagonal are mirrored."""
-    shape = len(X1), len(X2)
-    parts = [np.empty(shape) for _ in range(3)]
-    # With more nodes than half of the computed entries, interpolation saves nothing; a symmetric matrix computes half.
-    most = shape[0] * shape[1] // (4 if symmetric else 2)
-    layers = [_interpolated(net, q1[l], q2[l], most) for l in range(net.depth - 1)]
-    cheaper = any(layer is not None for layer in layers)
-    entries = _INTERPOLATED if cheaper else _tile(net)
-    width = min(entries // (min(_HIGH, shape[0]) if cheaper else 1), shape[1])
+    """Those of nngp, ntk and body that `only` picks, some rows at a time; errors call X1 and X2 by `names`.
+
+    Without X2, only the entries above the diagonal are computed, and mirrored.
+    """
+    X1 = checks.points(names[0], X1, net.in_dim)
+    (q1, on_diagonal), mirrored = _alone(net, names[0], X1), X2 is None
+    X2 = X1 if X2 is None else checks.points(names[1], X2, net.in_dim)
+    q2 = q1 if mirrored else _alone(net, names[1], X2)[0]
+    layers = [between(net.phi, *both) for both in zip(q1[:-1], q2[:-1], strict=True)]
+    found = [np.empty((len(X1), len(X2))) for _ in range(3)[only]]
 
     def fill(rows: slice) -> None:
-        strips = [layer and layer.strip(rows) for layer in layers]
-        for cols in slices(shape[1], width, start=rows.start if symmetric else 0):
-            cheap = [strip and partial(strip, cols) for strip in strips]
-            first = _first_layer(net, X1[rows] @ X2[cols].T)
-            values = _recursion(net, first, q1[:, rows, None], q2[:, None, cols], cheap)
-            for part, value in zip(parts, values, strict=True):
-                if symmetric and cols.start == rows.start:
-                    square = value[:, : len(value)]
-                    square[:] = np.triu(square) + np.triu(square, 1).T
-                part[rows, cols] = value
-                if symmetric:
-                    part.T[rows, cols] = value
+        cols = slice(rows.start if mirrored else 0, len(X2))
+        steps = (lambda kappa, layer=layer: layer(kappa, rows, cols) for layer in layers)
+        values = _recursion(net, _first_layer(net, X1[rows] @ X2[cols].T), steps)
+        for part, value in zip(found, values[only], strict=True):
+            if mirrored:
+                square = value[:, : len(value)]
+                square[:] = np.triu(square) + np.triu(square, 1).T
+                part.T[rows, cols] = value
+            part[rows, cols] = value
 
-    parallel(fill, slices(shape[0], entries // width))
-    return parts
-
-
-def _diagonal(net: MLP, q: Layers) -> tuple[Vector, Vector, Vector]:
-    nngp, ntk, body = np.empty((3, q.shape[1]))
-    cheap = [_with_themselves(net)] * (net.depth - 1)
-    for part in slices(q.shape[1], _tile(net)):
-        here = q[:, None, part]
-        nngp[part], ntk[part], body[part] = (row[0] for row in _recursion(net, here[0], here, here, cheap))
-    return nngp, ntk, body
-
-
-def _with_themselves(net: MLP) -> Cheap | None:
-    """The expectations of each point with itself, for an activation without a closed form."""
-    return None if closed_form(net.activation) else partial(with_themselves, net.phi)
-
-
-def _interpolated(net: MLP, q1: Float[np.ndarray, " n1"], q2: Float[np.ndarray, " n2"], most: int) -> Series | None:
-    mixture = closed_form(net.activation)
-    return interpolant(mixture, q1, q2, most) if mixture else between(net.phi, q1, q2)
-
-
-def _tile(net: MLP) -> int:
-    """Entries of a tile by the closed form, which has arrays of one number per entry and term of the mixture."""
-    mixture = closed_form(net.activation)
-    return AT_ONCE // (mixture.terms()[0].size if mixture else 64)
+    parallel(fill, slices(len(X1), max(1, _AT_ONCE // len(X2))))
+    if mirrored:
+        for part, values in zip(found, on_diagonal[only], strict=True):
+            np.fill_diagonal(part, values)
+    return found
 
 
 def _first_layer(net: MLP, products: Float[np.ndarray, "*points"]) -> Float[np.ndarray, "*points"]:
@@ -255,17 +208,14 @@ def _first_layer(net: MLP, products: Float[np.ndarray, "*points"]) -> Float[np.n
     return products
 
 
-def _next_layer(net: MLP, q1: Side, q2: Side, kappa: Tile, cheap: Cheap | None) -> tuple[Tile, Tile]:
-    """kappa^l and kdot^l from kappa^{l-1}, of variances `q1` and `q2`; `cheap` is a faster way to the expectations."""
-    value, slope = cheap(kappa) if cheap else expectations(net.activation, q1, q2, kappa)
-    return net.sigma_w**2 * value + net.sigma_b**2, net.sigma_w**2 * slope
-
-
-def _recursion(net: MLP, kappa: Tile, q1: Sides, q2: Sides, cheap: Sequence[Cheap | None]) -> tuple[Tile, Tile, Tile]:
-    """kappa^L, Theta^L and its part below the last layer, from kappa^1 and both sides' variances."""
+def _recursion(
+    net: MLP, kappa: np.ndarray, steps: Iterable[Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]]
+) -> Three:
+    """kappa^L, Theta^L and its part below the last layer, from kappa^1 and the expectations over each layer's units."""
     theta, body = kappa, np.zeros_like(kappa)
-    for layer in range(net.depth - 1):
-        kappa, kdot = _next_layer(net, q1[layer], q2[layer], kappa, cheap[layer])
-        body = theta * kdot
+    for expectations in steps:
+        value, slope = expectations(kappa)
+        kappa = net.sigma_w**2 * value + net.sigma_b**2
+        body = net.sigma_w**2 * theta * slope
         theta = body + kappa
     return kappa, theta, body

@@ -2,8 +2,8 @@
 
 kappa is the NNGP kernel and Theta the NTK (`rndlib.kernels`); X are the N training points, x the T test points.
 Training is gradient flow on `1/2 ||f(X) - y||^2` for `time`, or with `learning_rate` gradient descent on it for
-`time / learning_rate` steps. It enters by the gain `G = A^-1 (I - E) Theta_Xx` of `rndlib.theory.dynamics`, with
-A = Theta_XX + noise_std^2 I.
+`time / learning_rate` steps: the linear map of `rndlib.theory.dynamics`, applied to the covariance of the start. Its
+gain G is made of A = Theta_XX + noise_std^2 I.
 
 In place of an `MLP`, every law takes the kernels of any other network: a function `net(X1, X2)` whose result has `nngp`
 and `ntk`, each (N1, N2), for points (N, *shape). `partial(kernels.empirical, net)` is one, and so is neural-tangents'
@@ -12,7 +12,7 @@ and `ntk`, each (N1, N2), for points (N, *shape). `partial(kernels.empirical, ne
 
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -20,16 +20,13 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from rndlib import checks
-from rndlib.network import MLP
-from rndlib.theory import many_heads, reference
-from rndlib.theory.dynamics import gain
+from rndlib.theory import reference
+from rndlib.theory.dynamics import covariance, gain
 from rndlib.theory.reference import Network
 
 # A variance is a difference of kernels, so its rounding error can make it negative. Negative values down to this
 # multiple of the variance before training are rounding error (relu's near repeated points is the largest).
 _ROUNDING = 1e-7
-
-Across = Float[np.ndarray, "n T"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ def ensemble(
     >>> law.mean.round(3), law.var.round(3)
     (array([-5.018,  1.032]), array([5.702, 0.026]))
     """
-    return _standard(net, X, y, X_test, time, full_cov, learning_rate, priors=1)
+    return _trained(net, X, y, X_test, time, full_cov, learning_rate)
 
 
 def rnd_error(
@@ -86,24 +83,19 @@ def rnd_error(
     time: float = inf,
     full_cov: bool = False,
     learning_rate: float | None = None,
-    heads_per_width: float = 0.0,
 ) -> Gaussian:
     """Law of the RND error `u - g` of one head, `u` trained on `X` (N, in_dim) to match a fixed random network `g`.
 
     Its mean is zero, and its covariance is twice that of `ensemble` (Theorem 3.1, at any training time). Arguments,
     result and errors as in `ensemble`.
 
-    With `heads_per_width` it is the law in the limit of K heads on one body of width n with K / n fixed, for training
-    linearised and to convergence (`rndlib.theory.many_heads`). `net` is then an `MLP` of depth 2.
-
     >>> from rndlib import MLP, datasets, laws
     >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
     >>> (laws.rnd_error(net, data.X, data.X_test).var / laws.ensemble(net, data.X, data.y, data.X_test).var).round(6)
     array([2., 2.])
     """
-    if checks.non_negative("heads_per_width", heads_per_width):
-        return _crowded(net, X, X_test, time, 0.0, full_cov, learning_rate, heads_per_width, "standard")
-    return _standard(net, X, None, X_test, time, full_cov, learning_rate, priors=2)
+    one = _trained(net, X, None, X_test, time, full_cov, learning_rate)
+    return Gaussian(one.mean, 2 * one.var, None if one.cov is None else 2 * one.cov)
 
 
 def posterior(
@@ -121,7 +113,7 @@ def posterior(
     >>> law.mean.round(3), law.var.round(3)
     (array([-3.328,  0.978]), array([15.769,  0.128]))
     """
-    return _bayesian(net, X, y, X_test, inf, noise_std, full_cov, None)
+    return _trained(net, X, y, X_test, inf, full_cov, None, "ntk", noise_std)
 
 
 def bayesian_rnd_error(
@@ -132,27 +124,19 @@ def bayesian_rnd_error(
     noise_std: float = 0.0,
     full_cov: bool = False,
     learning_rate: float | None = None,
-    heads_per_width: float = 0.0,
-    directions: str = "shared",
 ) -> Gaussian:
     """Law of the error of Bayesian RND, whose target makes the error at initialisation GP(0, Theta).
 
     Its mean is zero, its covariance `Theta_xx - Theta_xX A^-1 (I - E^2) Theta_Xx`: at infinite time the covariance of
     `posterior` (Theorem 4.2). With noise, training jitters the targets and pulls the parameters back to their start,
-    both by `noise_std`. Arguments, result and errors as in `ensemble`, `heads_per_width` as in `rnd_error`, and
-    `directions` as in `BayesianRND`, which matter only beside it.
+    both by `noise_std`. Arguments, result and errors as in `ensemble`.
 
     >>> from rndlib import MLP, datasets, laws
     >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
     >>> laws.bayesian_rnd_error(net, data.X, data.X_test, noise_std=0.1).var.round(3)
     array([15.769,  0.128])
-    >>> laws.bayesian_rnd_error(net, data.X, data.X_test, noise_std=0.1, heads_per_width=0.5).var.round(2)
-    array([12.45,  0.09])
     """
-    checks.choice("directions", directions, ("shared", "independent"))
-    if checks.non_negative("heads_per_width", heads_per_width):
-        return _crowded(net, X, X_test, time, noise_std, full_cov, learning_rate, heads_per_width, directions)
-    return _bayesian(net, X, None, X_test, time, noise_std, full_cov, learning_rate)
+    return _trained(net, X, None, X_test, time, full_cov, learning_rate, "ntk", noise_std)
 
 
 def mean_square(variance: ArrayLike, dof: int) -> Any:
@@ -178,7 +162,7 @@ def mean_square(variance: ArrayLike, dof: int) -> Any:
     return stats.chi2(dof, scale=variance / dof)
 
 
-def _standard(
+def _trained(
     net: Network,
     X: ArrayLike,
     y: ArrayLike | None,
@@ -186,63 +170,22 @@ def _standard(
     time: float,
     full_cov: bool,
     learning_rate: float | None,
-    priors: int,
+    prior: Literal["nngp", "ntk"] = "nngp",
+    noise_std: float = 0.0,
 ) -> Gaussian:
-    X, y, X_test, time = reference.inputs(net, X, y, X_test, time, learning_rate, 0.0)
-    train, across = reference.between(net, X, X), reference.between(net, X, X_test)
-    G = gain(train.ntk, across.ntk, time, learning_rate)
-    prior = reference.between(net, X_test, X_test) if full_cov else reference.diagonal(net, X_test)
-    return _gaussian(G.T @ y, priors * prior.nngp, G, priors * (train.nngp @ G - 2 * across.nngp))
-
-
-def _bayesian(
-    net: Network,
-    X: ArrayLike,
-    y: ArrayLike | None,
-    X_test: ArrayLike,
-    time: float,
-    noise_std: float,
-    full_cov: bool,
-    learning_rate: float | None,
-) -> Gaussian:
+    """The law of what starts as a centred process with the kernel `prior`, jittered by the noise on X."""
     X, y, X_test, time = reference.inputs(net, X, y, X_test, time, learning_rate, noise_std)
-    A, C = reference.between(net, X, X).ntk, reference.between(net, X, X_test).ntk
-    A.flat[:: len(A) + 1] += noise_std * noise_std
-    # The error on X starts with covariance A, so training subtracts the product of Theta_xX A^-1,
-    # 2 (I - E) - (I - E)^2 = I - E^2 and Theta_Xx from Theta_xx.
-    G = gain(A, C, time, learning_rate, power=2)
-    prior = reference.between(net, X_test, X_test) if full_cov else reference.diagonal(net, X_test)
-    return _gaussian(G.T @ y, prior.ntk, G, -C)
+    train, across = reference.between(net, X, X), reference.between(net, X, X_test)
+    test = reference.between(net, X_test, X_test) if full_cov else reference.diagonal(net, X_test)
+    noise = noise_std**2 * np.eye(len(X))
+    G = gain(train.ntk + noise, across.ntk, time, learning_rate)
+    XX, Xx, xx = (getattr(kernel, prior) for kernel in (train, across, test))
+    return _gaussian(G.T @ y, xx, covariance(G, XX + noise, Xx, xx))
 
 
-def _crowded(
-    net: Network,
-    X: ArrayLike,
-    X_test: ArrayLike,
-    time: float,
-    noise_std: float,
-    full_cov: bool,
-    learning_rate: float | None,
-    heads_per_width: float,
-    start: str,
-) -> Gaussian:
-    if not isinstance(net, MLP) or net.depth != 2:
-        raise ValueError(f"net = {net!r}: with heads_per_width > 0, give an MLP of depth 2")
-    if time != inf or learning_rate is not None:
-        raise ValueError(
-            f"time = {time!r}, learning_rate = {learning_rate!r}: with heads_per_width > 0 there is a law at "
-            "convergence only: leave both out"
-        )
-    X, _, X_test, _ = reference.inputs(net, X, None, X_test, time, None, noise_std)
-    found = many_heads.covariance(net, X, X_test, float(heads_per_width), noise_std, start, full_cov)
-    var = found.diagonal().copy() if full_cov else found
-    return Gaussian(np.zeros(len(X_test)), var, found if full_cov else None)
-
-
-def _gaussian(mean: Float[np.ndarray, " T"], prior: Float[np.ndarray, "..."], G: Across, H: Across) -> Gaussian:
-    """The law with the symmetric part of `prior + G^T H` as covariance; only variances if `prior` is a diagonal."""
-    scale = prior if prior.ndim == 1 else prior.diagonal()
-    var = scale + np.einsum("nt,nt->t", G, H)
+def _gaussian(mean: Float[np.ndarray, " T"], start: np.ndarray, cov: np.ndarray) -> Gaussian:
+    """The law with this covariance, or these variances, rounding errors mended; `start` is the same before training."""
+    scale, var = (part if part.ndim == 1 else part.diagonal() for part in (start, cov))
     low = var < -_ROUNDING * scale
     if low.any():
         row = int(low.argmax())
@@ -252,9 +195,7 @@ def _gaussian(mean: Float[np.ndarray, " T"], prior: Float[np.ndarray, "..."], G:
             "shorter time"
         )
     var = np.maximum(var, 0)
-    if prior.ndim == 1:
+    if cov.ndim == 1:
         return Gaussian(mean, var, None)
-    change = G.T @ H
-    cov = prior + (change + change.T) / 2
     np.fill_diagonal(cov, var)
     return Gaussian(mean, var, cov)

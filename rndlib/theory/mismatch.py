@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from rndlib import checks
 from rndlib.network import MLP
 from rndlib.theory import kernels, laws
-from rndlib.theory.dynamics import gain
+from rndlib.theory.dynamics import covariance, gain
 
 
 class MismatchWarning(UserWarning):
@@ -64,8 +64,6 @@ def factor(predictor: MLP, target: MLP, X: ArrayLike, X_test: ArrayLike, time: f
         raise ValueError(
             f"X_test: at row {int(known.argmax())} the ensemble has no variance to compare with: leave out known points"
         )
-    tangent = kernels.kernel(predictor, X).ntk, kernels.kernel(predictor, X, X_test).ntk
-    G = gain(*tangent, time, None)
-    prior, across = kernels.kernel(target, X).nngp, kernels.kernel(target, X, X_test).nngp
-    targets = kernels.diagonal(target, X_test).nngp + np.einsum("nt,nt->t", G, prior @ G - 2 * across)
-    return (1 + targets / variance) / 2
+    G = gain(kernels.ntk(predictor, X), kernels.ntk(predictor, X, X_test), time, None)
+    blocks = kernels.kernel(target, X), kernels.kernel(target, X, X_test), kernels.diagonal(target, X_test)
+    return (1 + covariance(G, *(block.nngp for block in blocks)) / variance) / 2

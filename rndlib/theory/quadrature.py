@@ -1,135 +1,198 @@
-"""E[phi(u) phi(v)] and E[phi'(u) phi'(v)] for a Gaussian pair and any activation, by quadrature.
+"""E[phi(u) phi(v)] and E[phi'(u) phi'(v)] for a Gaussian pair and any activation, at given angles of u and v.
 
-Let u and v have standard deviations s and s' and an angle of theta, whose cosine is their correlation. In polar
-coordinates of the plane u = s r cos t and v = s' r cos(t - theta), with the weight r exp(-r^2 / 2) / 2 pi. The plane is
-cut at the four rays where u or v is 0, since phi may have a kink there. Between them the integrand is smooth, and
-Gauss-Legendre rules in r and t converge fast. For one angle and all s and s' the integral is a product of matrices.
+Let u and v have standard deviations s and s' and an angle theta, whose cosine is their correlation. In polar
+coordinates of the plane u = s r cos t and v = s' r cos(t - theta), with the weight r exp(-r^2 / 2) / 2 pi. Over the
+circle this is a correlation of two functions, so their Fourier coefficients are multiplied: with
+phi(a cos t) = sum_n c_n(a) exp(int),
 
-Between many points both expectations are interpolated by Chebyshev polynomials: in the angle, in which they are smooth
-even if phi has a kink, and in s and s'. Each number of nodes is the first that suffices: the last refinement changes
-the values at a sample of pairs by at most `ACCURACY`, relative to the largest expectation there. If no number does, phi
-is not smooth away from 0 or varies too fast on the scale of s, and a ValueError says so.
+    E[phi(u) phi(v)] = sum_n cos(n theta) E_r[c_n(s r) c_n(s' r)],
+
+and the same holds for phi'. A few radii and evenly spaced t, the same for all deviations and angles, suffice if phi is
+smooth on the scale of s. A kink of phi at 0 is taken out, as kappa(u) = J_1 max(u, 0) + J_2 max(u, 0)^2 / 2 with the
+jumps J_1 and J_2 of the slope and of the second derivative. Its coefficients are known, and E[kappa(u) kappa(v)], for
+which the sum converges slowly, is a short integral over the arc where u and v are above 0.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import cache
+from math import pi
 
 import numpy as np
 from jaxtyping import Float
-from numpy.polynomial import chebyshev, legendre
+from numpy.polynomial import legendre, polynomial
 
-from rndlib.activations import Activation
-from rndlib.theory.interpolation import Series, Tile, Vector, chebyshev_points, to_chebyshev
+from rndlib.activations import NUMPY, Activation
+from rndlib.cores import slices
 
-ACCURACY = 1e-10
-"""The error of the quadrature and of either interpolation, relative to the largest expectation."""
+_LEVELS = [(int(24 * 2 ** (level / 3)), 64 * 2**level) for level in range(9)]  # radii, and points of a half circle
+_RADIUS = 9.5  # There exp(-r^2 / 2) is 3e-20.
+_AT_ONCE = 2**19  # values of phi
+_SMALL = 0.1  # A function on a circle of this radius does not tell its slope to rounding.
+_SMOOTH = 1e-5  # Smaller jumps are an error of their estimate.
+_ROUNDING, _WITH_KINKS = 16 * float(np.finfo(float).eps), 1e-10  # accuracy, relative; the first for each point
 
-_RADIUS = 13.0  # There exp(-r^2 / 2) is 2e-37.
-_RULES = (24, 32, 48, 64, 96, 128, 192)  # Nodes of an arc; the radius has half as many again.
-_DEVIATIONS = (8, 12, 16, 24, 32, 48, 64)  # Nodes of s.
-_ANGLES = (16, 24, 32, 48, 64, 96, 128)  # Nodes of theta.
-_SAMPLED = (0.0, 0.01, 0.6, 1.7, 3.0)  # Angles at which the first two are tried.
+Vector = Float[np.ndarray, " _"]
+Both = Float[np.ndarray, "2 ..."]  # of phi and of phi'
 
 
-def with_themselves(activation: Activation, q: Tile) -> tuple[Tile, Tile]:
-    """E[phi(u)^2] and E[phi'(u)^2] for variances `q`, by an integral over the line."""
-    s = np.sqrt(q.ravel())
+def by_angle(
+    phi: Activation, s1: Float[np.ndarray, " n1"], s2: Float[np.ndarray, " n2"]
+) -> tuple[Callable[[Vector], Float[np.ndarray, "2 angles n1 n2"]], float]:
+    """Both expectations for all pairs of deviations `s1` and `s2`, as a function of angles, and their accuracy.
 
-    def integrals(nodes: int, s: Vector) -> Float[np.ndarray, "2 n"]:
-        x, w = legendre.leggauss(2 * nodes)
-        r, weight = _RADIUS / 2 * (x + 1), _RADIUS / 2 * w
-        weight = weight * np.exp(-(r**2) / 2) / np.sqrt(2 * np.pi)
-        both = activation.value_and_slope(s[:, None] * np.concatenate([-r, r]))
-        return np.array([part**2 @ np.tile(weight, 2) for part in both])
+    The accuracy is relative to the largest value.
 
+    Raises
+    ------
+    ValueError: phi is not smooth away from 0, or varies too fast on the scale of the deviations.
+    """
+    jumps = _jumps(phi)
     with np.errstate(all="ignore"):
-        nodes = _enough(_RULES, lambda nodes: integrals(nodes, np.unique([s.min(), s.max()])), activation, q.ravel())
-        value, slope = integrals(nodes, s).reshape(2, *q.shape)
-    return value, slope
+        *level, accuracy = _enough(phi, jumps, np.append(s1, s2))
+        products = _products(phi, jumps, s1, s2, *level)
+
+    def at(thetas: Vector) -> Float[np.ndarray, "2 angles n1 n2"]:
+        waves = np.cos(np.outer(thetas, np.arange(products.shape[1])))
+        found = np.tensordot(waves, products, (1, 1)).swapaxes(0, 1)
+        if jumps.any():
+            found += np.stack([_of_kinks(jumps, s1, s2, theta) for theta in thetas], axis=1)
+        return found
+
+    return at, accuracy
 
 
-def between(activation: Activation, q1: Float[np.ndarray, " n1"], q2: Float[np.ndarray, " n2"]) -> Series:
-    """The expectations between points of variances `q1` and `q2`."""
-    s1, s2 = np.sqrt(q1), np.sqrt(q2)
-    largest = np.append(q1, q2)
+def of_one(phi: Activation, s: Float[np.ndarray, " n"]) -> Float[np.ndarray, "2 n"]:
+    """E[phi(u)^2] and E[phi'(u)^2] for each deviation, by an integral over the line. Raises as `by_angle`."""
 
-    def by_rule(nodes: int) -> Float[np.ndarray, "2 angles n1 n2"]:
-        ends1, ends2 = (np.unique([s.min(), s.max()]) for s in (s1, s2))
-        return np.stack([at_angle(activation, ends1, ends2, theta, nodes) for theta in _SAMPLED], 1)
+    def integrals(s: Vector, count: int) -> Both:
+        r, weight = _radii(count)
+        weight = weight / (r * np.sqrt(2 * pi))
+        return np.array(phi.value_and_slope(np.multiply.outer(s, np.append(r, -r)))) ** 2 @ np.append(weight, weight)
 
-    def by_interpolation(size: int) -> Float[np.ndarray, "2 angles n1 n2"]:
-        some = [s[np.linspace(0, s.size - 1, min(7, s.size)).astype(int)] for s in map(np.unique, (s1, s2))]
-        (nodes1, rows), (nodes2, cols) = (_nodes(s, size, at) for s, at in zip((s1, s2), some, strict=True))
-        return np.stack([rows.T @ at_angle(activation, nodes1, nodes2, t, nodes) @ cols for t in _SAMPLED], 1)
-
+    ends = np.unique([s.min(), s.max()])
     with np.errstate(all="ignore"):
-        nodes = _enough(_RULES, by_rule, activation, largest)
-        size = _enough(_DEVIATIONS, by_interpolation, activation, largest)
-        (nodes1, rows), (nodes2, cols) = (_nodes(s, size, s) for s in (s1, s2))
-        for angles in _ANGLES:
-            thetas = np.pi / 2 * (1 + chebyshev_points(angles))
-            values = np.array([at_angle(activation, nodes1, nodes2, theta, nodes) for theta in thetas])
-            coefficients = np.tensordot(to_chebyshev(angles), values, 1)
-            sizes = np.abs(coefficients).max((2, 3))
-            if (sizes[-3:] <= ACCURACY * sizes.max(0)).all():
-                return Series((s1, s2), rows, cols, coefficients)
-    raise _refusal(activation, largest)
+        for count in (64, 128, 256, 512):
+            found, more = integrals(ends, count), integrals(ends, 2 * count)
+            if (np.abs(found - more) <= 4 * _ROUNDING * count * more).all():
+                return np.concatenate([integrals(s[some], count) for some in slices(len(s), _AT_ONCE // count)], axis=1)
+    raise refusal(phi, float(s.max()))
 
 
-def at_angle(
-    activation: Activation, s1: Float[np.ndarray, " n1"], s2: Float[np.ndarray, " n2"], theta: float, nodes: int
-) -> Float[np.ndarray, "2 n1 n2"]:
-    """Both expectations for all pairs of standard deviations `s1` and `s2` at one angle `theta`."""
-    u, v, weight = _rule(theta, nodes)
-    value1, slope1 = activation.value_and_slope(s1[:, None] * u)
-    value2, slope2 = activation.value_and_slope(s2[:, None] * v)
-    return np.array([(value1 * weight) @ value2.T, (slope1 * weight) @ slope2.T])
-
-
-def _rule(theta: float, nodes: int) -> tuple[Vector, Vector, Vector]:
-    """u, v and weights of a rule in the plane for unit variables at an angle of `theta`."""
-    x, w = legendre.leggauss(nodes)
-    x_r, w_r = legendre.leggauss(nodes + nodes // 2)
-    r = _RADIUS / 2 * (x_r + 1)
-    weight_r = _RADIUS / 2 * w_r * r * np.exp(-(r**2) / 2) / (2 * np.pi)
-    # Two arcs between rays, in angles from the first ray of each, to lose no digits. The other two are opposite.
-    arcs = np.array([theta, np.pi - theta])[:, None]
-    first, second = arcs / 2 * (x + 1)
-    u = np.outer(r, np.sin(np.append(first, second + theta))).ravel()
-    v = np.outer(r, np.sin(np.append(first - theta, second))).ravel()
-    weight = np.outer(weight_r, arcs / 2 * w).ravel()
-    felt = weight > 1e-25 * weight.max()
-    u, v, weight = u[felt], v[felt], weight[felt]
-    return np.append(u, -u), np.append(v, -v), np.append(weight, weight)
-
-
-def _enough(
-    sizes: Sequence[int], values: Callable[[int], Float[np.ndarray, "2 *shape"]], activation: Activation, q: Vector
-) -> int:
-    """The first of `sizes` whose `values` (of phi, of phi') are within `ACCURACY` of those of the one before."""
-    before = None
-    for size in sizes:
-        here = values(size).reshape(2, -1)
-        if before is not None and (np.abs(here - before).max(1) <= ACCURACY * np.abs(here).max(1)).all():
-            return size
-        before = here
-    raise _refusal(activation, q)
-
-
-def _refusal(activation: Activation, q: Vector) -> ValueError:
+def refusal(phi: Activation, s: float) -> ValueError:
     return ValueError(
-        f"activation {activation.name!r}: its kernel at variances up to {q.max():.3g} is not found to {ACCURACY:.0e} "
-        "by quadrature: give a function that is smooth except at 0, or rescale X, sigma_w or sigma_b"
+        f"activation {phi.name!r}: its kernel at variances up to {s * s:.3g} is not found by quadrature: give a "
+        "function that is smooth except at 0, or rescale X, sigma_w or sigma_b"
     )
 
 
-def _nodes(
-    s: Vector, size: int, at: Float[np.ndarray, " some"]
-) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, "nodes some"]]:
-    """Nodes between the extremes of `s`, and their weights at each of `at`; a few s are themselves the nodes."""
-    distinct = np.unique(s)
-    if distinct.size <= size:
-        return distinct, (distinct[:, None] == at).astype(float)
-    low, high = distinct[0], distinct[-1]
-    nodes = low + (high - low) * (1 + chebyshev_points(size)) / 2
-    polynomials = chebyshev.chebvander(2 * (at - low) / (high - low) - 1, size - 1)
-    return nodes, (polynomials @ to_chebyshev(size)).T
+def _enough(phi: Activation, jumps: Vector, s: Vector) -> tuple[int, int, float]:
+    """The first level that is as good as the next, for the extreme deviations, and the accuracy to which it is."""
+    ends = np.unique([s.min(), s.max()])
+    last, largest = _LEVELS[0], of_one(phi, ends).max(1)
+    before = _products(phi, jumps, ends, ends, *last)
+    for level in _LEVELS[1:]:
+        here = _products(phi, jumps, ends, ends, *level)
+        accuracy = _WITH_KINKS if jumps.any() else level[1] * _ROUNDING
+        change = here.copy()
+        change[:, : before.shape[1]] -= before
+        if (np.abs(change).sum(1).max((1, 2)) <= accuracy * largest).all():
+            return *last, accuracy
+        before, last = here, level
+    raise refusal(phi, float(ends[-1]))
+
+
+def _products(
+    phi: Activation,
+    jumps: Vector,
+    s1: Float[np.ndarray, " n1"],
+    s2: Float[np.ndarray, " n2"],
+    radii: int,
+    half: int,
+) -> Float[np.ndarray, "2 modes n1 n2"]:
+    """E_r[c_n(s r) c_n(s' r)] of n and -n together, without the part of kappa and kappa."""
+    s, place = np.unique(np.append(s1, s2), return_inverse=True)
+    rows, cols = place[: len(s1)], place[len(s1) :]
+    r, weight = _radii(radii)
+    found = np.zeros((2, half + 1, len(s1), len(s2)))
+    size = max(1, _AT_ONCE // (len(s) * half))
+    for some in (slice(start, start + size) for start in range(0, radii, size)):
+        a = np.multiply.outer(s, r[some])
+        smooth = np.moveaxis(_modes(phi, jumps, a, half), -1, 1)
+        left, right = smooth[:, :, rows], (smooth[:, :, cols] * weight[some]).swapaxes(2, 3)
+        found += left @ right
+        if jumps.any():
+            powers = (np.multiply.outer(ramp, a**m) / max(m, 1) for m, ramp in enumerate(_modes_of_ramps(half + 1)))
+            kappa = _kappa(jumps, *powers)
+            found += kappa[:, :, rows] @ right + left @ (kappa[:, :, cols] * weight[some]).swapaxes(2, 3)
+    found[:, 1:] *= 2
+    return found
+
+
+def _modes(
+    phi: Activation, jumps: Vector, a: Float[np.ndarray, "n radii"], half: int
+) -> Float[np.ndarray, "2 n radii modes"]:
+    """c_n of phi - kappa and of its slope, for n from 0 to `half`."""
+    cos = np.sin(pi / 2 * np.arange(half, -half - 1, -2) / half)  # exactly 0 in the middle
+    u = np.multiply.outer(a, cos)
+
+    def transformed(even: Float[np.ndarray, "... half"]) -> Float[np.ndarray, "... modes"]:
+        # Half of the circle tells an even function, and is a spectrum whose transform is that of the circle.
+        return np.fft.irfft(even)[..., : half + 1]
+
+    if jumps.any() or a.max(axis=1).min() < _SMALL:
+        return transformed(np.stack(phi.value_and_slope(u)) - _kappa(jumps, *_powers(u)))
+    # Cheaper: c'_{n-1} - c'_{n+1} = 2 n c_n / a of a smooth function, as for the derivative of a Chebyshev series.
+    c = transformed(phi(u, NUMPY))
+    steps = 2 * np.arange(half + 1) * c / a[..., None]
+    slope = np.zeros_like(c)
+    for parity in (0, 1):
+        slope[..., parity:half:2] = steps[..., parity + 1 :: 2][..., ::-1].cumsum(axis=-1)[..., ::-1]
+    return np.stack([c, slope])
+
+
+@cache
+def _radii(count: int) -> tuple[Vector, Vector]:
+    """Nodes and weights of the mean over radii."""
+    x, w = legendre.leggauss(count)
+    root = (x + 1) / 2  # Closer nodes near 0 resolve a phi that varies fast.
+    r = _RADIUS * root**2
+    return r, _RADIUS * w * root * r * np.exp(-(r**2) / 2)
+
+
+def _jumps(phi: Activation) -> Vector:
+    """J_1 and J_2, from polynomials through slopes on either side of 0. Their errors cost speed, not accuracy."""
+    right = 0.02 * np.arange(1, 7)
+    above, below = (polynomial.polyfit(u, phi.value_and_slope(u)[1], 5)[:2] for u in (right, -right))
+    return np.where(np.abs(above - below) > _SMOOTH, above - below, 0)
+
+
+def _kappa(jumps: Vector, step: np.ndarray, ramp: np.ndarray, square: np.ndarray) -> Both:
+    """What is made of kappa and of its slope, from the same of the powers 0, 1 and 2 of max(u, 0), the last halved."""
+    return np.stack([jumps[0] * ramp + jumps[1] * square, jumps[0] * step + jumps[1] * ramp])
+
+
+def _powers(u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    ramp = np.maximum(u, 0)
+    return u > 0, ramp, ramp * ramp / 2
+
+
+def _modes_of_ramps(count: int) -> list[Vector]:
+    """Fourier coefficients of the powers 0, 1 and 2 of max(cos t, 0), for n from 0."""
+    n = np.arange(-2, count + 2)
+    modes = [np.sinc(n / 2) / 2]
+    for _ in range(2):  # a factor of cos t
+        modes.append(np.convolve(modes[-1], [0.5, 0, 0.5], "same"))
+    return [mode[2:-2] for mode in modes]
+
+
+def _of_kinks(
+    jumps: Vector, s1: Float[np.ndarray, " n1"], s2: Float[np.ndarray, " n2"], theta: float
+) -> Float[np.ndarray, "2 n1 n2"]:
+    """E[kappa(u) kappa(v)] and E[kappa'(u) kappa'(v)], of a polynomial in r, cos t and cos(t - theta)."""
+    x, w = legendre.leggauss(16)
+    t = theta - pi / 2 + (pi - theta) / 2 * (x + 1)
+    r, weight = _radii(64)
+    weights = np.outer(weight, (pi - theta) / 2 * w / (2 * pi)).ravel()
+    u, v = (np.multiply.outer(s, np.outer(r, np.cos(at)).ravel()) for s, at in ((s1, t), (s2, t - theta)))
+    left, right = (_kappa(jumps, *_powers(part)) for part in (u, v))
+    return (left * weights) @ right.swapaxes(1, 2)

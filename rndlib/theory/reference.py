@@ -20,7 +20,7 @@ _ROWS = 64  # of a block on the diagonal of a kernel that is given as a function
 def between(net: Network, X1: np.ndarray, X2: np.ndarray) -> kernels.Kernel:
     """The kernels between X1 and X2, which are the same array where they are those of X1 with itself."""
     if isinstance(net, MLP):
-        return kernels.kernel(net, X1, None if X2 is X1 else X2)
+        return kernels.Kernel(*kernels.matrices(net, X1, None if X2 is X1 else X2, names=("X", "X_test")))
     found, shape = net(X1, X2), (len(X1), len(X2))
     if not (hasattr(found, "nngp") and hasattr(found, "ntk")):
         raise ValueError(f"net(X1, X2) returns {type(found).__name__}: return an object that has nngp and ntk")
@@ -42,10 +42,7 @@ def points(
 ) -> tuple[Float[np.ndarray, "n *shape"], Float[np.ndarray, "T *shape"]]:
     """Training and test points as arrays of a shape that the network takes."""
     if isinstance(net, MLP):
-        train, tests = checks.points("X", X, net.in_dim), checks.points("X_test", X_test, net.in_dim)
-        kernels.variances(net, "X", train)  # `kernel` makes the same check, but with its own names for the two
-        kernels.variances(net, "X_test", tests)
-        return train, tests
+        return checks.points("X", X, net.in_dim), checks.points("X_test", X_test, net.in_dim)
     if not callable(net):
         raise ValueError(f"net = {net!r}: give an rndlib.MLP, or a function net(X1, X2) that returns nngp and ntk")
     train = checks.points_of_any_shape("X", X)

@@ -7,6 +7,7 @@ import numpy as np
 
 from rndlib.estimators import RND, BayesianRND
 from rndlib.paper.fitted import tangent_kernels
+from rndlib.paper.many_heads import covariance
 from rndlib.paper.practice.settings import DATA, PAPER
 from rndlib.theory import laws
 from rndlib.training.solvers import GradientFlow
@@ -17,14 +18,12 @@ HEADS = 1, 4, 16, 64, 256
 
 def linearised_heads() -> dict[str, list[float]]:
     """What the law of many heads, for linearised training, predicts for the departure "heads"."""
-    per_unit = [heads / PAPER.width for heads in HEADS]
-    return {
-        f"linearised {name}": [
-            float(np.mean(law(PAPER, DATA.X, DATA.X_test, heads_per_width=c).var / law(PAPER, DATA.X, DATA.X_test).var))
-            for c in per_unit
-        ]
-        for name, law in {"RND": laws.rnd_error, "Bayesian RND": laws.bayesian_rnd_error}.items()
-    }
+    found = {}
+    for name, start, law in (("RND", "standard", laws.rnd_error), ("Bayesian RND", "shared", laws.bayesian_rnd_error)):
+        few = law(PAPER, DATA.X, DATA.X_test).var
+        many = (covariance(PAPER, DATA.X, DATA.X_test, h / PAPER.width, 0.0, start, full_cov=False) for h in HEADS)
+        found[f"linearised {name}"] = [float(np.mean(var / few)) for var in many]
+    return found
 
 
 def movement() -> dict[str, list[float]]:

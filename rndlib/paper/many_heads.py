@@ -35,6 +35,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import qmc
 
+from rndlib import checks
 from rndlib.cores import slices
 from rndlib.network import MLP
 from rndlib.theory import kernels
@@ -42,6 +43,9 @@ from rndlib.theory.dynamics import gain
 
 Square = Float[np.ndarray, "n n"]
 Slopes = Float[np.ndarray, "units _points parameters"]
+
+TOLERATED = 0.1
+"""Of the ratio that `predicted_ratio` predicts, how far it may be from 1."""
 
 _UNITS = 2**14  # draws for the mean over units, which leave an error of some 0.2 % of a variance
 _NUMBERS = 2**22  # of one array over units
@@ -61,10 +65,24 @@ def covariance(
 ) -> Float[np.ndarray, "..."]:
     """Covariance (T, T) of the error of one head at `X_test`, or its variances (T,), for a network of depth 2.
 
-    `start` is how errors start: "standard" for RND, and for Bayesian RND how psi is shared between the heads of a body.
-    The mean over units is that over fixed quasi-random draws.
+    `heads_per_width` is K / n. `start` is how errors start: "standard" for RND, and for Bayesian RND how psi is shared
+    between the heads of a body. The mean over units is that over fixed quasi-random draws.
+
+    Raises
+    ------
+    ValueError: `net` has not one hidden layer, X repeats points, or the iteration does not converge.
+
+    >>> from rndlib import MLP, datasets
+    >>> from rndlib.paper import many_heads
+    >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
+    >>> many_heads.covariance(net, data.X, data.X_test, 0.5, 0.1, "shared", full_cov=False).round(2)
+    array([12.45,  0.09])
     """
-    c, noise = heads_per_width, noise_std**2 * np.eye(len(X))
+    if not isinstance(net, MLP) or net.depth != 2:
+        raise ValueError(f"net = {net!r}: give an MLP of depth 2")
+    checks.choice("start", start, ("standard", "shared", "independent"))
+    X, X_test = checks.distinct("X", checks.points("X", X, net.in_dim)), checks.points("X_test", X_test, net.in_dim)
+    c, noise = checks.positive("heads_per_width", heads_per_width), noise_std**2 * np.eye(len(X))
     test = kernels.kernel(net, X_test) if full_cov else kernels.diagonal(net, X_test)
     across, train = kernels.kernel(net, X, X_test), kernels.kernel(net, X)
     units = _Units(net, X, X_test)
@@ -194,3 +212,15 @@ def _limit(step: Callable[[Square], Square], start: Square) -> Square:
             return new
         start = new
     raise ValueError(f"X: the law of many heads did not converge in {_ITERATIONS} steps: {_REMEDY}")
+
+
+def predicted_ratio(load: float, directions: str) -> float:
+    """Variance of Bayesian RND over the posterior's at load `N K / P`, for "shared" or "independent" directions.
+
+    A fit to trained networks, good to about 0.1.
+
+    >>> from rndlib.paper.many_heads import predicted_ratio
+    >>> predicted_ratio(0.1, "independent"), predicted_ratio(0.5, "shared")
+    (1.025, 0.8)
+    """
+    return max(1 / (1 + load), 0.8) if directions == "shared" else 1 + load / 4
