@@ -41,8 +41,8 @@ class Activation:
     ----------
     name: Label of the activation.
     function: `phi(u, xp)`, elementwise: takes an array of any shape and the `Functions` of its library, returns an
-        array of that shape. It must be finite and continuous, and smooth except at 0, where its slope may jump. To pickle
-        networks, define it at the top level of a module.
+        array of that shape. It must be finite and continuous, and smooth except at 0, where its slope may jump. To
+        pickle networks, define it at the top level of a module.
 
     >>> from rndlib import MLP
     >>> from rndlib.activations import Activation

@@ -25,24 +25,6 @@ def short_strips(monkeypatch):
     monkeypatch.setattr(erf, "_STRIP", 4 * 30)
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 4])
-def test_the_kernel_is_that_of_the_library(depth, short_strips):
-    net = network(depth)
-    # Both sum a few terms of the size of the largest entry in another order.
-    tolerance = {"rtol": 0, "atol": 1e-13 * kernels.diagonal(net, X).ntk.max()}
-    assert np.allclose(erf.ntk(net, X), kernels.kernel(net, X).ntk, **tolerance)
-    assert np.allclose(erf.ntk(net, X, X[:7] + 1), kernels.kernel(net, X, X[:7] + 1).ntk, **tolerance)
-    assert np.allclose(erf.diagonal(net, X), kernels.diagonal(net, X).ntk, **tolerance)
-    assert np.array_equal(erf.ntk(net, X), erf.ntk(net, X).T)
-
-
-def test_a_large_kernel_is_filled_on_all_cores(monkeypatch):
-    alone = erf.ntk(network(3), X)
-    monkeypatch.setattr(erf, "_LARGE", 0)
-    monkeypatch.setattr(erf, "_STRIP", 30)
-    assert np.allclose(erf.ntk(network(3), X), alone, rtol=1e-12)
-
-
 @pytest.mark.parametrize("depth", [2, 3, 4])
 def test_the_derivatives_are_those_of_finite_differences(depth, short_strips):
     at = np.log([*SCALES, 1.3, 0.4, 0.9, 0.3])

@@ -173,8 +173,9 @@ def negative_log_evidence(
     theta = kernels.ntk(net, Z)
     K = s2 * theta
     K.flat[:: len(K) + 1] += noise_std**2
+    smallest = len(K) * np.finfo(float).eps * K.max()
     factor, failed = _factor(K.T, lower=0, overwrite_a=1, clean=0)
-    if failed:
+    if failed or factor.diagonal().min() ** 2 <= smallest:
         return inf, np.zeros(X.shape[1] + 4)
     A = _solve(factor, Y, lower=0)[0]
     value = 0.5 * np.sum(Y * A) + Y.shape[1] * np.log(factor.diagonal()).sum() + 0.5 * Y.size * log(2 * pi)

@@ -23,7 +23,7 @@ from jaxtyping import Float
 from numpy.polynomial import chebyshev
 
 from rndlib.activations import ACTIVATIONS, Activation
-from rndlib.theory.quadrature import by_angle, of_one, refusal
+from rndlib.theory.quadrature import by_angle, refusal
 
 # float64 gives the determinant q q' - c^2 with an error of a few times eps q q'. It counts as zero up to this multiple,
 # so that a repeated point has the kernel of the point with itself although c and q were summed in different orders.
@@ -36,50 +36,35 @@ Tile = Float[np.ndarray, "rows cols"]
 Side = Float[np.ndarray, "#rows #cols"]
 Both = tuple[Tile, Tile]
 Coefficients = Float[np.ndarray, "terms 2 nodes1 nodes2"]
-Between = Callable[[Tile, slice, slice], Both]
-"""Both expectations at covariances (rows, cols) of a slice of the one set of points and a slice of the other."""
+Form = Callable[[Side, Side, Tile], Both]
 
 
-def between(phi: Activation, q1: Float[np.ndarray, " n1"], q2: Float[np.ndarray, " n2"]) -> Between:
-    """The expectations between points of variances `q1` and points of variances `q2`.
+@dataclass(frozen=True)
+class Closed:
+    """A closed form of both expectations between two sets of points."""
 
-    Raises
-    ------
-    ValueError: phi has no closed form and is not smooth away from 0, or varies too fast on the scale of the variances.
-    """
-    closed = _closed_form(phi)
-    if closed:
-        return lambda c, rows, cols: closed(q1[rows, None], q2[None, cols], c)
-    s1, s2 = np.sqrt(q1), np.sqrt(q2)
-    for size in _DEVIATIONS:
-        (nodes1, rows), (nodes2, cols) = _nodes(s1, size), _nodes(s2, size)
-        at, accuracy = by_angle(phi, nodes1, nodes2)
-        coefficients = _in_angle(at, accuracy)
-        if coefficients is None:
-            break
-        if _is_known(nodes1, s1, coefficients, 2, accuracy) and _is_known(nodes2, s2, coefficients, 3, accuracy):
-            return Table(s1, s2, rows, *_compressed(coefficients, cols, accuracy))
-    raise refusal(phi, float(max(s1.max(), s2.max())))
+    form: Form
+    q1: Float[np.ndarray, " n1"]
+    q2: Float[np.ndarray, " n2"]
 
+    def __call__(self, c: Tile, rows: slice, cols: slice) -> Both:
+        """The expectations for covariances `c`, of a slice of the first set and a slice of the second."""
+        return self.form(self.q1[rows, None], self.q2[None, cols], c)
 
-def alone(phi: Activation, q: Vector) -> tuple[Vector, Vector]:
-    """E[phi(u)^2] and E[phi'(u)^2] for variances `q`. Raises as `between`."""
-    closed = _closed_form(phi)
-    if closed:
-        value, slope = closed(q[None], q[None], q[None])
+    def alone(self) -> tuple[Vector, Vector]:
+        """Those of each point with itself, where both sets are the same."""
+        value, slope = self.form(self.q1[None], self.q1[None], self.q1[None])
         return value[0], slope[0]
-    value, slope = of_one(phi, np.sqrt(q))
-    return value, slope
 
 
 @dataclass(frozen=True)
 class Table:
-    """Both expectations as polynomials in the angle, a `Between`."""
+    """The same as polynomials in the angle. Being smooth, they are nearly the same for nearly repeated points."""
 
     s1: Float[np.ndarray, " n1"]
     s2: Float[np.ndarray, " n2"]
     rows: Float[np.ndarray, "nodes1 n1"]  # weights of the nodes' values in those at each point of the first set
-    coefficients: Float[np.ndarray, "terms 2 nodes1 nodes2"]  # of Chebyshev's polynomials, at all pairs of nodes
+    coefficients: Coefficients  # of Chebyshev's polynomials, at all pairs of nodes
     cols: Float[np.ndarray, "nodes2 n2"]
 
     def __call__(self, c: Tile, rows: slice, cols: slice) -> Both:
@@ -98,6 +83,35 @@ class Table:
         here += np.matmul(coefficients[0], at_cols, out=product)
         here -= above
         return here[0], here[1]
+
+    def alone(self) -> tuple[Vector, Vector]:
+        at_zero = (-1.0) ** np.arange(len(self.coefficients)) @ np.moveaxis(self.coefficients, 0, -2)
+        value, slope = np.sum(self.rows * (at_zero @ self.cols), axis=1)
+        return value, slope
+
+
+Between = Closed | Table
+
+
+def between(phi: Activation, q1: Float[np.ndarray, " n1"], q2: Float[np.ndarray, " n2"]) -> Between:
+    """The expectations between points of variances `q1` and points of variances `q2`.
+
+    Raises
+    ------
+    ValueError: phi has no closed form and is not smooth away from 0, or varies too fast on the scale of the variances.
+    """
+    if ACTIVATIONS.get(phi.name) == phi and phi.name in _CLOSED_FORMS:
+        return Closed(_CLOSED_FORMS[phi.name], q1, q2)
+    s1, s2 = np.sqrt(q1), np.sqrt(q2)
+    for size in _DEVIATIONS:
+        (nodes1, rows), (nodes2, cols) = _nodes(s1, size), _nodes(s2, size)
+        at, accuracy = by_angle(phi, nodes1, nodes2)
+        coefficients = _in_angle(at, accuracy)
+        if coefficients is None:
+            break
+        if _is_known(nodes1, s1, coefficients, 2, accuracy) and _is_known(nodes2, s2, coefficients, 3, accuracy):
+            return Table(s1, s2, rows, *_compressed(coefficients, cols, accuracy))
+    raise refusal(phi, float(max(s1.max(), s2.max())))
 
 
 def _nodes(s: Vector, size: int) -> tuple[Vector, Float[np.ndarray, "nodes n"]]:
@@ -161,10 +175,6 @@ def _to_chebyshev(n: int) -> Float[np.ndarray, "n n"]:
     return matrix
 
 
-def _closed_form(phi: Activation) -> Callable[[Side, Side, Tile], Both] | None:
-    return _CLOSED_FORMS.get(phi.name) if ACTIVATIONS.get(phi.name) == phi else None
-
-
 def _erf(q1: Side, q2: Side, c: Tile) -> Both:
     root = np.sqrt((q1 + 0.5) * (q2 + 0.5) - c * c)
     return 2 / np.pi * np.arctan(c / root), 2 / np.pi / root
@@ -190,7 +200,7 @@ def _arc_cosine(below: float, q1: Side, q2: Side, c: Tile) -> Both:
     return below * c + kink * (c * P + root / (2 * np.pi)), below + kink * P
 
 
-_CLOSED_FORMS = {
+_CLOSED_FORMS: dict[str, Form] = {
     "erf": _erf,
     "gelu": _gelu,
     "relu": partial(_arc_cosine, 0.0),

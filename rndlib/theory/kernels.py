@@ -34,13 +34,13 @@ from rndlib.any_network import AnyNetwork
 from rndlib.cores import parallel, slices
 from rndlib.network import MLP
 from rndlib.theory.empirical import parts
-from rndlib.theory.expectations import alone, between
+from rndlib.theory.expectations import Between, between
 
 _AT_ONCE = 2**15  # entries, so that arrays stay in cache
 
 Points = Float[np.ndarray, "n d"]
 Matrix = Float[np.ndarray, "n1 n2"]
-Layers = Float[np.ndarray, "depth n"]  # kappa^l(x, x), one row per layer
+Layers = list[Float[np.ndarray, " n"]]  # kappa^l(x, x)
 Three = tuple[np.ndarray, np.ndarray, np.ndarray]  # nngp, ntk and body
 
 
@@ -93,7 +93,7 @@ def diagonal(net: MLP, X: ArrayLike) -> Kernel:
     >>> kernels.diagonal(MLP(in_dim=2), [[1.0, 0.0], [0.0, 1.0], [3.0, 0.0]]).ntk.round(3)
     array([ 1.93 ,  1.93 , 22.197])
     """
-    return Kernel(*_alone(net, "X", checks.points("X", X, net.in_dim))[1])
+    return Kernel(*_alone(net, "X", checks.points("X", X, net.in_dim))[2])
 
 
 def empirical(
@@ -140,32 +140,6 @@ def empirical(
     return Kernel(head, head + body, body)
 
 
-def _alone(net: MLP, name: str, X: Points) -> tuple[Layers, Three]:
-    """kappa^l(x, x) of each row of `X` `(N, in_dim)` for l = 1 .. L, as `(L, N)`, and its nngp, ntk and body.
-
-    Raises
-    ------
-    ValueError: A variance is so large or so small that products of two overflow or underflow. The message calls X
-        `name`.
-    """
-    q: list[np.ndarray] = []
-
-    def step(kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        outside = ~((kappa < 1e150) & ((kappa > 1e-150) | (kappa == 0)))
-        if outside.any():
-            raise ValueError(
-                f"{name}: row {outside.argmax()} has a variance of {kappa[outside.argmax()]:.3g} in layer "
-                f"{len(q) + 1}, too near the end of float64's range: rescale {name}, sigma_w or sigma_b"
-            )
-        q.append(kappa)
-        return alone(net.phi, kappa) if len(q) < net.depth else (kappa, kappa)
-
-    with np.errstate(over="ignore", invalid="ignore"):
-        found = _recursion(net, _first_layer(net, np.einsum("ij,ij->i", X, X)), [step] * (net.depth - 1))
-        step(found[0])
-    return np.array(q), found
-
-
 def matrices(
     net: MLP,
     X1: ArrayLike,
@@ -178,10 +152,12 @@ def matrices(
     Without X2, only the entries above the diagonal are computed, and mirrored.
     """
     X1 = checks.points(names[0], X1, net.in_dim)
-    (q1, on_diagonal), mirrored = _alone(net, names[0], X1), X2 is None
-    X2 = X1 if X2 is None else checks.points(names[1], X2, net.in_dim)
-    q2 = q1 if mirrored else _alone(net, names[1], X2)[0]
-    layers = [between(net.phi, *both) for both in zip(q1[:-1], q2[:-1], strict=True)]
+    (q1, layers, on_diagonal), mirrored = _alone(net, names[0], X1), X2 is None
+    if not mirrored:
+        X2 = checks.points(names[1], X2, net.in_dim)
+        q2 = _alone(net, names[1], X2)[0]
+        layers = [between(net.phi, *both) for both in zip(q1[:-1], q2[:-1], strict=True)]
+    X2 = X1 if mirrored else X2
     found = [np.empty((len(X1), len(X2))) for _ in range(3)[only]]
 
     def fill(rows: slice) -> None:
@@ -200,6 +176,37 @@ def matrices(
         for part, values in zip(found, on_diagonal[only], strict=True):
             np.fill_diagonal(part, values)
     return found
+
+
+def _alone(net: MLP, name: str, X: Points) -> tuple[Layers, list[Between], Three]:
+    """kappa^l(x, x) of each row of X for l = 1 .. L, the expectations between rows, and nngp, ntk and body of each.
+
+    Raises
+    ------
+    ValueError: A variance is so large or so small that products of two overflow or underflow. The message calls X
+        `name`.
+    """
+    q: list[np.ndarray] = []
+    layers: list[Between] = []
+
+    def note(kappa: np.ndarray) -> None:
+        outside = ~((kappa < 1e150) & ((kappa > 1e-150) | (kappa == 0)))
+        if outside.any():
+            raise ValueError(
+                f"{name}: row {outside.argmax()} has a variance of {kappa[outside.argmax()]:.3g} in layer "
+                f"{len(q) + 1}, too near the end of float64's range: rescale {name}, sigma_w or sigma_b"
+            )
+        q.append(kappa)
+
+    def step(kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        note(kappa)
+        layers.append(between(net.phi, kappa, kappa))
+        return layers[-1].alone()
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = _recursion(net, _first_layer(net, np.einsum("ij,ij->i", X, X)), [step] * (net.depth - 1))
+        note(found[0])
+    return q, layers, found
 
 
 def _first_layer(net: MLP, products: Float[np.ndarray, "*points"]) -> Float[np.ndarray, "*points"]:

@@ -22,7 +22,6 @@ from jaxtyping import Float
 from numpy.polynomial import legendre, polynomial
 
 from rndlib.activations import NUMPY, Activation
-from rndlib.cores import slices
 
 _LEVELS = [(int(24 * 2 ** (level / 3)), 64 * 2**level) for level in range(9)]  # radii, and points of a half circle
 _RADIUS = 9.5  # There exp(-r^2 / 2) is 3e-20.
@@ -61,23 +60,6 @@ def by_angle(
     return at, accuracy
 
 
-def of_one(phi: Activation, s: Float[np.ndarray, " n"]) -> Float[np.ndarray, "2 n"]:
-    """E[phi(u)^2] and E[phi'(u)^2] for each deviation, by an integral over the line. Raises as `by_angle`."""
-
-    def integrals(s: Vector, count: int) -> Both:
-        r, weight = _radii(count)
-        weight = weight / (r * np.sqrt(2 * pi))
-        return np.array(phi.value_and_slope(np.multiply.outer(s, np.append(r, -r)))) ** 2 @ np.append(weight, weight)
-
-    ends = np.unique([s.min(), s.max()])
-    with np.errstate(all="ignore"):
-        for count in (64, 128, 256, 512):
-            found, more = integrals(ends, count), integrals(ends, 2 * count)
-            if (np.abs(found - more) <= 4 * _ROUNDING * count * more).all():
-                return np.concatenate([integrals(s[some], count) for some in slices(len(s), _AT_ONCE // count)], axis=1)
-    raise refusal(phi, float(s.max()))
-
-
 def refusal(phi: Activation, s: float) -> ValueError:
     return ValueError(
         f"activation {phi.name!r}: its kernel at variances up to {s * s:.3g} is not found by quadrature: give a "
@@ -88,14 +70,14 @@ def refusal(phi: Activation, s: float) -> ValueError:
 def _enough(phi: Activation, jumps: Vector, s: Vector) -> tuple[int, int, float]:
     """The first level that is as good as the next, for the extreme deviations, and the accuracy to which it is."""
     ends = np.unique([s.min(), s.max()])
-    last, largest = _LEVELS[0], of_one(phi, ends).max(1)
+    last, kinks = _LEVELS[0], _of_kinks(jumps, ends, ends, 0.0).max((1, 2))
     before = _products(phi, jumps, ends, ends, *last)
     for level in _LEVELS[1:]:
         here = _products(phi, jumps, ends, ends, *level)
         accuracy = _WITH_KINKS if jumps.any() else level[1] * _ROUNDING
         change = here.copy()
         change[:, : before.shape[1]] -= before
-        if (np.abs(change).sum(1).max((1, 2)) <= accuracy * largest).all():
+        if (np.abs(change).sum(1).max((1, 2)) <= accuracy * (kinks + np.abs(here).sum(1).max((1, 2)))).all():
             return *last, accuracy
         before, last = here, level
     raise refusal(phi, float(ends[-1]))
