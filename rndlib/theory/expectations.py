@@ -29,6 +29,7 @@ from rndlib.theory.quadrature import by_angle, refusal
 # so that a repeated point has the kernel of the point with itself although c and q were summed in different orders.
 # This matters for relu only, which takes an angle of two points below 6e-8 as 0.
 _COLLINEAR = 16 * np.finfo(float).eps
+_ZERO = 1e-15  # Smaller squares, relative to the largest, are rounding errors.
 _ANGLES, _DEVIATIONS = (32, 64, 128, 256), (16, 24, 32, 64, 96)  # Chebyshev nodes to try
 
 Vector = Float[np.ndarray, " _"]
@@ -87,7 +88,7 @@ class Table:
     def alone(self) -> tuple[Vector, Vector]:
         at_zero = (-1.0) ** np.arange(len(self.coefficients)) @ np.moveaxis(self.coefficients, 0, -2)
         value, slope = np.sum(self.rows * (at_zero @ self.cols), axis=1)
-        return value, slope
+        return np.where(value > _ZERO * value.max(), value, 0), slope
 
 
 Between = Closed | Table

@@ -151,28 +151,27 @@ def matrices(
 
     Without X2, only the entries above the diagonal are computed, and mirrored.
     """
-    X1 = checks.points(names[0], X1, net.in_dim)
-    (q1, layers, on_diagonal), mirrored = _alone(net, names[0], X1), X2 is None
-    if not mirrored:
-        X2 = checks.points(names[1], X2, net.in_dim)
-        q2 = _alone(net, names[1], X2)[0]
+    left = right = checks.points(names[0], X1, net.in_dim)
+    q1, layers, on_diagonal = _alone(net, names[0], left)
+    if X2 is not None:
+        right = checks.points(names[1], X2, net.in_dim)
+        q2 = _alone(net, names[1], right)[0]
         layers = [between(net.phi, *both) for both in zip(q1[:-1], q2[:-1], strict=True)]
-    X2 = X1 if mirrored else X2
-    found = [np.empty((len(X1), len(X2))) for _ in range(3)[only]]
+    found = [np.empty((len(left), len(right))) for _ in range(3)[only]]
 
     def fill(rows: slice) -> None:
-        cols = slice(rows.start if mirrored else 0, len(X2))
+        cols = slice(rows.start if X2 is None else 0, len(right))
         steps = (lambda kappa, layer=layer: layer(kappa, rows, cols) for layer in layers)
-        values = _recursion(net, _first_layer(net, X1[rows] @ X2[cols].T), steps)
+        values = _recursion(net, _first_layer(net, left[rows] @ right[cols].T), steps)
         for part, value in zip(found, values[only], strict=True):
-            if mirrored:
+            if X2 is None:
                 square = value[:, : len(value)]
                 square[:] = np.triu(square) + np.triu(square, 1).T
                 part.T[rows, cols] = value
             part[rows, cols] = value
 
-    parallel(fill, slices(len(X1), max(1, _AT_ONCE // len(X2))))
-    if mirrored:
+    parallel(fill, slices(len(left), max(1, _AT_ONCE // len(right))))
+    if X2 is None:
         for part, values in zip(found, on_diagonal[only], strict=True):
             np.fill_diagonal(part, values)
     return found

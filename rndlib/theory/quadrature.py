@@ -70,14 +70,14 @@ def refusal(phi: Activation, s: float) -> ValueError:
 def _enough(phi: Activation, jumps: Vector, s: Vector) -> tuple[int, int, float]:
     """The first level that is as good as the next, for the extreme deviations, and the accuracy to which it is."""
     ends = np.unique([s.min(), s.max()])
-    last, kinks = _LEVELS[0], _of_kinks(jumps, ends, ends, 0.0).max((1, 2))
+    last, kinks = _LEVELS[0], _of_kinks(jumps, ends, ends, 0.0)
     before = _products(phi, jumps, ends, ends, *last)
     for level in _LEVELS[1:]:
         here = _products(phi, jumps, ends, ends, *level)
         accuracy = _WITH_KINKS if jumps.any() else level[1] * _ROUNDING
         change = here.copy()
         change[:, : before.shape[1]] -= before
-        if (np.abs(change).sum(1).max((1, 2)) <= accuracy * (kinks + np.abs(here).sum(1).max((1, 2)))).all():
+        if (np.abs(change).sum(1).max((1, 2)) <= accuracy * (kinks + here.sum(1)).max((1, 2))).all():
             return *last, accuracy
         before, last = here, level
     raise refusal(phi, float(ends[-1]))
