@@ -17,7 +17,7 @@ EPS = np.finfo(float).eps
 PROMISED = {"erf": 1e-11, "gelu": 1e-11, "relu": 3e-8, "leaky_relu": 3e-8, "elu": 1e-9}
 PROMISED |= dict.fromkeys(["silu", "tanh", "softplus", "sin"], 1e-10)
 NAMES = sorted(PROMISED)
-KINKS = "relu", "leaky_relu"
+KINKS, SMOOTH = ("relu", "leaky_relu"), ("erf", "gelu")  # closed forms; the others are interpolated
 
 few = settings(max_examples=40, deadline=None, derandomize=True)
 # Fields, not networks: the checker of annotations draws random numbers, which a strategy may not.
@@ -45,27 +45,12 @@ def rounding(net, X1, X2):
     room. What is interpolated, for other points at other nodes, is as exact as promised each time.
     """
     largest = max(kernels.diagonal(net, X).ntk.max() for X in (X1, X2))
-    return largest * (2e-8 * net.depth if net.activation in KINKS else 2 * PROMISED[net.activation])
+    if net.activation in KINKS:
+        return largest * 2e-8 * net.depth
+    return largest * (1e-12 if net.activation in SMOOTH else 2 * PROMISED[net.activation])
 
 
 # ---------------------------------------------------------------------------------------------- activations
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_activation_values(name):
-    u = np.linspace(-30, 30, 2001)
-    # The reference's own rounding: a few eps of |u|, as 1 + tanh cancels for negative u.
-    np.testing.assert_allclose(ACTIVATIONS[name](u, NUMPY), quadrature.FUNCTIONS[name](u), rtol=0, atol=8 * EPS * 30)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_activation_derivative_is_that_of_the_value(name):
-    u, h = np.linspace(-5, 5, 1000), 1e-5  # an even number of points: 0, relu's kink, is not among them
-    a = ACTIVATIONS[name]
-    slope = (a(u + h, NUMPY) - a(u - h, NUMPY)) / (2 * h)
-    # Truncation h^2/6 max|phi'''| < 1e-10 (|phi'''| is largest for erf and tanh: 2.3 and 2), and cancellation
-    # eps * 5 / h = 1.1e-10.
-    np.testing.assert_allclose(a.value_and_slope(u)[1], slope, rtol=0, atol=3e-10)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -140,34 +125,6 @@ def test_kernel_matches_quadrature(name, sigma_w, sigma_b, depth):
         assert error[:, sine > 1e-3].max() < 1e-12
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_wrong_kdot_is_told_apart(name):
-    """The same check rejects the recursion with kdot of the layer below, which the paper's statement prints."""
-    net = MLP(3, depth=3, activation=name, sigma_w=1.5, sigma_b=0.1)
-    X, _ = awkward_points()
-    right = quadrature.kernel(net, X, X, 96)[1]
-    shallow = kernels.kernel(replace(net, depth=2), X)
-    deep = kernels.kernel(net, X)
-    kdot2 = shallow.body / kernels.kernel(replace(net, depth=1), X).ntk
-    printed = shallow.ntk * kdot2 + deep.nngp
-    assert np.abs(deep.ntk - right).max() < PROMISED[name] * right.max()
-    assert np.abs(printed - right).max() > PROMISED[name] * right.max()
-
-
-def test_relu_is_the_arc_cosine_kernel():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(6, 3))
-    k = kernels.kernel(MLP(3, depth=2, activation="relu", sigma_w=1.0, sigma_b=0.0), X)
-    norm = np.linalg.norm(X, axis=1) / np.sqrt(3)
-    cosine = np.clip(X @ X.T / 3 / np.outer(norm, norm), -1, 1)
-    np.fill_diagonal(cosine, 1)
-    angle = np.arccos(cosine)
-    order1 = np.outer(norm, norm) * (np.sin(angle) + (np.pi - angle) * cosine) / (2 * np.pi)
-    order0 = (np.pi - angle) / (2 * np.pi)
-    np.testing.assert_allclose(k.nngp, order1, rtol=0, atol=1e-14 * norm.max() ** 2 * 10)
-    np.testing.assert_allclose(k.body, X @ X.T / 3 * order0, rtol=0, atol=1e-14 * norm.max() ** 2 * 10)
-
-
 def test_tangent_kernel_of_a_finite_network():
     """The recursion itself, from gradients written out by hand; the printed one is many standard errors away."""
     net = MLP(3, width=512, depth=3, activation="tanh", sigma_w=1.5, sigma_b=0.5)
@@ -239,29 +196,11 @@ def test_repeated_points_have_the_diagonal_kernel(fields, seed):
     X = np.random.default_rng(seed).normal(size=(5, net.in_dim))
     again = np.array([row.diagonal() for row in parts(kernels.kernel(net, X, X))])
     # Exact but for rounding, also for relu; but for what is interpolated at other nodes.
-    rtol = 1e-12 if net.activation in KINKS else 2 * PROMISED[net.activation]
+    rtol = 1e-12 if net.activation in KINKS + SMOOTH else 2 * PROMISED[net.activation]
     np.testing.assert_allclose(again, parts(kernels.diagonal(net, X)), rtol=rtol)
 
 
-@few
-@given(st.integers(1, 4), st.floats(0.3, 2), st.floats(1e-3, 1e3), st.floats(1e-3, 1e3), seeds)
-def test_relu_without_bias_is_homogeneous(depth, sigma_w, a, b, seed):
-    net = MLP(3, depth=depth, activation="relu", sigma_w=sigma_w, sigma_b=0.0)
-    X1, X2 = np.random.default_rng(seed).normal(size=(2, 4, 3))
-    scaled, k = parts(kernels.kernel(net, a * X1, b * X2)), parts(kernels.kernel(net, X1, X2))
-    np.testing.assert_allclose(scaled, a * b * k, rtol=0, atol=a * b * rounding(net, X1, X2))
-
-
-@few
-@given(st.integers(1, 4), st.sampled_from(["erf", "tanh"]), seeds)
-def test_odd_activations_without_bias_are_odd(depth, name, seed):
-    net = MLP(3, depth=depth, activation=name, sigma_w=1.5, sigma_b=0.0)
-    X1, X2 = np.random.default_rng(seed).normal(size=(2, 4, 3))
-    flipped, k = parts(kernels.kernel(net, X1, -X2)), parts(kernels.kernel(net, X1, X2))
-    np.testing.assert_allclose(flipped, -k, rtol=0, atol=rounding(net, X1, X2))
-
-
-@pytest.mark.parametrize("shape", [(1, 5000), (5000, 1), (90, 63), (70, 1100), (300, 400), (3, 9001)])
+@pytest.mark.parametrize("shape", [(1, 5000), (5000, 1), (70, 1100)])
 @pytest.mark.parametrize("name", ["gelu", "silu"])
 def test_tiles_join_up(name, shape):
     """Sizes across several tiles, against rows and columns picked out one by one; zero and huge points among them."""
@@ -277,7 +216,7 @@ def test_tiles_join_up(name, shape):
     np.testing.assert_allclose(k[:, rows, cols].T, single, rtol=0, atol=rounding(net, X1, X2))
 
 
-@pytest.mark.parametrize("n", [63, 200, 600])
+@pytest.mark.parametrize("n", [63, 600])
 @pytest.mark.parametrize("name", ["gelu", "silu"])
 def test_symmetric_tiles_join_up(name, n):
     net = MLP(2, depth=3, activation=name)
@@ -288,14 +227,9 @@ def test_symmetric_tiles_join_up(name, n):
     np.testing.assert_allclose(parts(k), both, rtol=0, atol=rounding(net, X, X))
     np.testing.assert_array_equal(parts(k), parts(k).transpose(0, 2, 1))
     np.testing.assert_array_equal(k.ntk.diagonal(), kernels.diagonal(net, X).ntk)
+    # Equal points make a singular matrix: what is interpolated must not differ on the diagonal.
+    np.testing.assert_allclose(k.ntk[:6, :6], k.ntk[0, 0], rtol=100 * EPS)
     assert np.linalg.eigvalsh(k.ntk)[0] >= -n * rounding(net, X, X)
-
-
-def test_diagonal_over_several_tiles():
-    net = MLP(2, depth=2, activation="silu")
-    X = np.random.default_rng(0).normal(size=(9000, 2))
-    d = parts(kernels.diagonal(net, X))
-    np.testing.assert_allclose(d[:, -3:], parts(kernels.diagonal(net, X[-3:])), rtol=2 * PROMISED["silu"])
 
 
 # ---------------------------------------------------------------------------------------------- arguments
@@ -345,11 +279,6 @@ def test_a_zero_input_without_bias(name):
 def test_bad_points(X1, X2, message):
     with pytest.raises(ValueError, match=message):
         kernels.kernel(MLP(2), X1, X2)
-
-
-def test_bad_points_of_the_diagonal():
-    with pytest.raises(ValueError, match=r"X has shape \(2,\)"):
-        kernels.diagonal(MLP(2), [1.0, 2.0])
 
 
 @pytest.mark.parametrize(("sigma_w", "x"), [(1e60, 1.0), (1e-60, 1.0), (1e200, 1.0), (1e200, 0.0), (1e150, 1e-100)])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy.linalg import eigh, get_lapack_funcs, solve_triangular
+from scipy.linalg import eigh, get_lapack_funcs
 from scipy.optimize import minimize, minimize_scalar
 
 from rndlib import checks
@@ -30,19 +30,17 @@ _SPREAD = 1.0
 # Where each hyperparameter is sought, for columns of X and y of deviation 1.
 _INPUT_SCALE, _WEIGHT, _BIAS, _OUTPUT, _NOISE = (1e-3, 1e4), (0.1, 10.0), (1e-2, 1e2), (1e-3, 1e3), (1e-3, 3.0)
 
-Matrix = Float[np.ndarray, "n n"]
-Labels = Float[np.ndarray, "n outputs"]
-_factor, _solve, _invert = get_lapack_funcs(("potrf", "potrs", "potri"), dtype=np.float64)
-
-Points = Float[np.ndarray, "n d"]
-Vector = Float[np.ndarray, " _"]
-Bounds = Float[np.ndarray, "_ 2"]
-
 # Logs of noise over signal, in of_kernel, and with a noise that is given of the signal over the labels.
 _RATIOS = (-20.0, 10.0)
 _EPS = 1e-13  # smallest eigenvalue over the largest, of a matrix that is not singular
 _ENOUGH = 1e-5  # change of the loss in an iteration that ends L-BFGS, relative to it
 _REFUSED = 1e10  # in place of infinity, which L-BFGS cannot interpolate
+
+Points = Float[np.ndarray, "n d"]
+Labels = Float[np.ndarray, "n outputs"]
+Vector = Float[np.ndarray, " _"]
+Bounds = Float[np.ndarray, "_ 2"]
+_factor, _solve, _invert = get_lapack_funcs(("potrf", "potrs", "potri"), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -192,47 +190,6 @@ def negative_log_evidence(
     return float(value), np.concatenate([-columns, [by_w, by_b, 2 * along, by_noise]])
 
 
-def kernel(prior: Hyperparameters, X1: ArrayLike, X2: ArrayLike | None = None) -> Float[np.ndarray, "n1 n2"]:
-    """Prior covariance between the rows of `X1` (N1, D) and `X2` (N2, D), or of `X1` with itself: (N1, N2).
-
-    Takes little memory beside the result.
-    """
-    X1 = checks.points("X1", X1, prior.net.in_dim) / prior.input_scales
-    if X2 is not None:
-        X2 = checks.points("X2", X2, prior.net.in_dim) / prior.input_scales
-    theta = kernels.ntk(prior.net, X1, X2)
-    theta *= prior.output_scale**2
-    return theta
-
-
-def diagonal(prior: Hyperparameters, X: ArrayLike) -> Vector:
-    """Prior variances of the rows of `X` (N, D): (N,)."""
-    X = checks.points("X", X, prior.net.in_dim) / prior.input_scales
-    return prior.output_scale**2 * kernels.diagonal(prior.net, X).ntk
-
-
-def log_evidence(K: ArrayLike, y: ArrayLike, noise_std: float) -> float:
-    """log N(y | 0, K + noise_std^2 I), in nats, for a kernel matrix `K` (N, N); summed over the columns of `y`.
-
-    Raises
-    ------
-    ValueError: K is not such a matrix, or K + noise_std^2 I is singular.
-
-    >>> import numpy as np
-    >>> from rndlib.theory import evidence
-    >>> round(evidence.log_evidence(np.eye(2), [1.0, -1.0], noise_std=1.0), 3)
-    -3.031
-    """
-    A = _square(K).copy()
-    Y = _columns(y, len(A))
-    A.flat[:: len(A) + 1] += checks.non_negative("noise_std", noise_std) ** 2
-    factor, failed = _factor(A, lower=1)
-    if failed:
-        raise _singular("K", noise_std)
-    half = solve_triangular(factor, Y, lower=True)
-    return float(-0.5 * np.sum(half**2) - Y.shape[1] * np.log(factor.diagonal()).sum() - 0.5 * Y.size * log(2 * pi))
-
-
 def of_kernel(K: ArrayLike, y: ArrayLike, noise_std: float | None = None) -> tuple[float, float, float]:
     """Output scale s and noise of largest log N(y | 0, s^2 K + noise_std^2 I), and that log evidence in nats.
 
@@ -249,8 +206,8 @@ def of_kernel(K: ArrayLike, y: ArrayLike, noise_std: float | None = None) -> tup
     >>> round(output_scale, 3)
     0.5
     """
-    K = _square(K)
-    Y = _columns(y, len(K))
+    size = np.shape(K)[0] if np.ndim(K) else 1
+    K, Y = checks.array("K", K, size, size), _columns(y, size)
     values, vectors = eigh(K)
     squares = np.sum((vectors.T @ Y) ** 2, axis=1) / Y.shape[1]
     values = np.maximum(values, 0)
@@ -282,10 +239,6 @@ def of_kernel(K: ArrayLike, y: ArrayLike, noise_std: float | None = None) -> tup
 
 def _columns(y: ArrayLike, rows: int) -> Labels:
     return checks.array("y", y, rows, *[None] * (np.ndim(y) == 2)).reshape(rows, -1)
-
-
-def _square(K: ArrayLike) -> Matrix:
-    return checks.array("K", K, np.shape(K)[0] if np.ndim(K) else 1, np.shape(K)[0] if np.ndim(K) else 1)
 
 
 def _singular(name: str, noise_std: float | None) -> ValueError:
