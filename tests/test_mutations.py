@@ -103,6 +103,11 @@ def in_laws_alone(kernel: Callable) -> Callable[[pytest.MonkeyPatch], None]:
     return lambda patch: patch.setattr(reference, "kernels", SimpleNamespace(**{**vars(kernels), "matrices": planted}))
 
 
+def halved(right, *args, **options):
+    law = right(*args, **options)
+    return replace(law, var=law.var / 2, cov=None if law.cov is None else law.cov / 2)
+
+
 def one_dof_more(patch: pytest.MonkeyPatch) -> None:
     chi2 = SimpleNamespace(chi2=lambda dof, scale: stats.chi2(dof + 1, scale=scale))
     patch.setattr(laws, "stats", chi2)
@@ -243,7 +248,7 @@ MISTAKES = [
     Mistake("weights of another scale", wrapped(weights, "_normal", larger), KERNELS, "P1 P2 P5"),
     Mistake(
         "the RND error has one prior",
-        wrapped(laws, "_standard", lambda right, *args, priors: right(*args, priors=1)),
+        wrapped(laws, "rnd_error", halved),
         ENSEMBLES,
         "E2",
     ),

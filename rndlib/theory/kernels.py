@@ -82,7 +82,12 @@ def kernel(net: MLP, X1: ArrayLike, X2: ArrayLike | None = None) -> Kernel:
 
 
 def ntk(net: MLP, X1: ArrayLike, X2: ArrayLike | None = None) -> Matrix:
-    """The `ntk` of `kernel` alone, (N1, N2), in a third of the memory. Raises as `kernel`."""
+    """The `ntk` of `kernel` alone, (N1, N2), in a third of the memory. Raises as `kernel`.
+
+    >>> from rndlib import MLP, kernels
+    >>> kernels.ntk(MLP(in_dim=2), [[1.0, 0.0]], [[0.0, 1.0]]).round(3)
+    array([[0.14]])
+    """
     return matrices(net, X1, X2, slice(1, 2))[0]
 
 
@@ -150,6 +155,10 @@ def matrices(
     """Those of nngp, ntk and body that `only` picks, some rows at a time; errors call X1 and X2 by `names`.
 
     Without X2, only the entries above the diagonal are computed, and mirrored.
+
+    >>> from rndlib import MLP, kernels
+    >>> len(kernels.matrices(MLP(in_dim=2), [[1.0, 0.0]], None, only=slice(2)))
+    2
     """
     left = right = checks.points(names[0], X1, net.in_dim)
     q1, layers, on_diagonal = _alone(net, names[0], left)
