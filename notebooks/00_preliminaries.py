@@ -632,7 +632,7 @@ figures.save(fig_p5_width, "fig_p5_width")
 
 # %% tags=["beside"]
 from rndlib.paper.practice.references import neural_tangents
-from rndlib.training.backends.jax.precision import in_float64
+from rndlib.training.backends.jax import in_float64
 
 stax = None
 if degrees:

@@ -1,6 +1,6 @@
 """A JAX function of the user's own as a network of rndlib: Flax, Equinox, stax, or plain JAX."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from math import prod
 from typing import Any, ClassVar
@@ -11,9 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from rndlib.any_network import AnyNetwork, Derivatives, Points, Weights, faults
-from rndlib.training.backends.jax.convolutions import by_products
-from rndlib.training.backends.jax.precision import in_float64
-from rndlib.training.backends.jax.traced import Traced
+from rndlib.training.backends.jax import in_float64
 
 _TRACED = "give X in the shape that it reads, and let jax.numpy.where, lax.cond or lax.scan do what depends on values"
 _BACKWARD = "replace loops of unknown length by lax.scan, and custom_vjp by custom_jvp"
@@ -24,8 +22,7 @@ class Function(AnyNetwork):
 
     It is trained in the parametrisation of the theorems: each array of weights relative to the scale of its initial
     values (`rndlib.any_network`). The head is the last layer, whose arrays alone depend on the number of outputs.
-    Everything but the solver's steps is computed in float64. On a CPU, convolutions are computed as matrix products of
-    patches, which is many times faster than XLA's own.
+    Everything is computed in float64. Convolutions by `conv` are many times faster on a CPU than XLA's own.
 
     Parameters
     ----------
@@ -94,8 +91,8 @@ class Function(AnyNetwork):
     @in_float64
     def _differentiate(self, weights: Weights, X: Points) -> None:
         def pulled(weights: Any, X: Any) -> Any:
-            traced = Traced(self.of_weights, weights, X)
-            return traced.pull_back(traced.values)
+            values, pull_back = jax.vjp(lambda weights: self.of_weights(weights, X), weights)
+            return pull_back(values)
 
         with faults("the network cannot be differentiated", _BACKWARD):
             jax.eval_shape(pulled, weights, X)
@@ -108,15 +105,41 @@ class Function(AnyNetwork):
         """The outputs at X, a function of all weights by name."""
         leaves, tree = _structure(self.init)
 
-        def outputs(weights: Any, X: Any) -> Any:
-            params = jax.tree.unflatten(tree, [weights.get(name, leaf) for name, leaf in leaves])
-            with faults(f"the network fails on points of shape {X.shape[1:]}", _TRACED):
-                values = self.apply(params, X)
-            if not hasattr(values, "shape"):
-                raise ValueError(f"apply returns {type(values).__name__}: return one array (N, outputs)")
-            return values if self.output_scale is None else self.output_scale * values
+        params = jax.tree.unflatten(tree, [weights.get(name, leaf) for name, leaf in leaves])
+        with faults(f"the network fails on points of shape {X.shape[1:]}", _TRACED):
+            values = self.apply(params, X)
+        if not hasattr(values, "shape"):
+            raise ValueError(f"apply returns {type(values).__name__}: return one array (N, outputs)")
+        return values if self.output_scale is None else self.output_scale * values
 
-        return by_products(outputs)(weights, X)
+
+def conv(x: Any, w: Any, strides: Sequence[int] | None = None, padding: str = "SAME") -> Any:
+    """A convolution as a product of patches, for `apply`.
+
+    XLA has no fast path on a CPU for float64, nor for the derivatives of single points: training and kernels take many
+    times as long with `jax.lax.conv`.
+
+    Parameters
+    ----------
+    x: Images (N, *places, channels).
+    w: Weights (*window, channels, outputs).
+    strides: Steps of the window along each axis; None for 1.
+    padding: "SAME" or "VALID".
+
+    >>> import jax.numpy as jnp
+    >>> from rndlib.jax import conv
+    >>> conv(jnp.ones((2, 8, 8, 3)), jnp.ones((3, 3, 3, 16)), (2, 2)).shape
+    (2, 4, 4, 16)
+    """
+    window = w.shape[:-2]
+    strides = strides or [1] * len(window)
+    edges = jax.lax.padtype_to_pads(x.shape[1:-1], window, strides, padding)
+    x = jnp.pad(x, [(0, 0), *edges, (0, 0)])
+    # One axis after the other, and a slice for each pixel: their transpose is fast, unlike that of a gather.
+    for axis, (size, stride) in enumerate(zip(window, strides, strict=True), start=1):
+        last = x.shape[axis] - size + 1
+        x = jnp.stack([jax.lax.slice_in_dim(x, at, at + last, stride, axis) for at in range(size)], -2)
+    return x.reshape(*x.shape[: len(window) + 1], -1) @ w.reshape(-1, w.shape[-1])
 
 
 @partial(jax.jit, static_argnums=0)

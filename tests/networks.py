@@ -11,7 +11,7 @@ import pytest
 from jax import lax
 
 from rndlib import MLP
-from rndlib.training.backends.jax.precision import in_float64
+from rndlib.training.backends.jax import in_float64
 
 # What a test runs on that holds for every backend.
 BACKENDS = ["jax", pytest.param("torch", marks=pytest.mark.torch)]

@@ -26,14 +26,14 @@ class Problem:
         self.xi = draw_offsets(seed, range(bodies), len(X), heads) if noise_std else None
         self.theta = kernels.kernel(net, X).ntk + noise_std**2 * np.eye(len(X))
 
-    def train(self, solver, pilot=None):
+    def train(self, solver, hint=None):
         """Parameters and report."""
-        return self.advised(solver, pilot)[:2]
+        return self.advised(solver, hint)[:2]
 
-    def advised(self, solver, pilot=None):
-        """Parameters, report, and advice to other bodies."""
+    def advised(self, solver, hint=None):
+        """Parameters, report, and the hint to other bodies."""
         problem = training.Problem(self.net, self.start, self.X, self.y, self.noise_std, self.xi)
-        return solver.run(problem, self.backend, Spectrum(*np.linalg.eigh(self.theta)), pilot)
+        return solver.run(problem, self.backend, Spectrum(*np.linalg.eigh(self.theta)), hint)
 
     def functions(self, params, X=X_TEST):
         return np.stack([values(self.net, body(params, i), X) for i in range(len(self.y))])

@@ -17,7 +17,7 @@ from rndlib import MLP, RND, initial, kernels
 from rndlib.any_network import AnyNetwork, Weights
 from rndlib.jax import Function
 from rndlib.torch import Module
-from rndlib.training.backends.jax.precision import in_float64
+from rndlib.training.backends.jax import in_float64
 
 pytestmark = pytest.mark.torch
 

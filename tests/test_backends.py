@@ -19,8 +19,8 @@ from rndlib import (
 )
 from rndlib.paper.fitted import tangent_kernels
 from rndlib.training import backends as available
-from rndlib.training.flow import integration
-from rndlib.training.flow.exponential import DENSE_MANY
+from rndlib.training.exponential import DENSE_MANY
+from rndlib.training.solvers import flow
 from rndlib.training.weights import Role, draw, draw_directions
 
 # The networks are tiny, which the warning about heads is right to notice.
@@ -77,28 +77,6 @@ def test_networks_and_tangents(backend, activation, depth):
             np.testing.assert_allclose(found, expected, **close)
     for found, expected in zip(*(b.tangent_kernels(net, params, X) for b in (backend, REFERENCE)), strict=True):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11)
-
-
-def test_float32_is_float32(backend):
-    params = draw(NET, 1, 0, Role.MEMBER, range(1))
-    single, double = (backend.functions(NET, params, X, dtype) for dtype in ("float32", "float64"))
-    assert 0 < np.abs(single - double).max() < 1e-5
-    np.testing.assert_array_equal(single, single.astype(np.float32))
-
-
-def test_many_points_and_bodies_are_evaluated_in_parts(backend):
-    """More of both than are evaluated at once, and neither a multiple of it."""
-    from rndlib.training.backends.torch import CACHE_BYTES
-
-    net = MLP(3, width=1024, depth=2)
-    points, params = np.random.default_rng(0).normal(size=(301, 3)), draw(net, 3, 0, Role.MEMBER, range(5))
-    assert 8 * net.width * len(points) > 2 * CACHE_BYTES
-    directions = draw_directions(net, 0, range(5), range(3))
-    for some in (slice(None), slice(0, 7)):
-        found, expected = (b.functions(net, params, points[some], "float64") for b in (backend, REFERENCE))
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
-        found, expected = (b.tangents(net, params, directions, points[some], "float64") for b in (backend, REFERENCE))
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
 # ---------------------------------------------------------------------------------------------------- after training
@@ -211,7 +189,7 @@ def demanding(name):
     ],
 )
 def test_errors(monkeypatch, error, what, says):
-    monkeypatch.setattr(integration, "MOST_STEPS", 4)
+    monkeypatch.setattr(flow, "MOST_STEPS", 4)
     messages = [raised(name, error, what) for name in ("torch", "jax")]
     assert re.search(says, messages[0])
     assert messages[0] == messages[1]

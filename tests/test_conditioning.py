@@ -8,8 +8,8 @@ import pytest
 
 from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, DivergenceError, GradientDescent, GradientFlow
 from rndlib import kernels as exact
-from rndlib.training.flow import conditioning
-from rndlib.training.flow.conditioning import ConditionWarning
+from rndlib.training import conditioning
+from rndlib.training.report import ConditionWarning
 
 NET = MLP(1, width=64, sigma_b=1.0)
 LINE = np.linspace(-1, 1, 8)[:, None]  # spread by a factor: the shorter the line, the nearer to singular its kernel
@@ -22,9 +22,7 @@ def spectrum(net: MLP, X: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", ALL)
 def test_said_before_training(kind, monkeypatch):
-    monkeypatch.setattr(
-        "rndlib.training.solvers.gradient_flow.full_batch_blocks", lambda *_: pytest.fail("training has begun")
-    )
+    monkeypatch.setattr("rndlib.training.solvers.flow.full_batch_blocks", lambda *_: pytest.fail("training has begun"))
     X = 0.4 * LINE
     assert np.ptp(np.log10(spectrum(NET, X))) > 9
     with (
@@ -64,7 +62,7 @@ def test_no_warning_where_fits_take_seconds():
     assert DeepEnsemble(NET, 2).fit(X, np.sin(5 * X[:, 0])).report.converged
 
 
-@pytest.mark.filterwarnings("ignore::rndlib.training.flow.conditioning.ConditionWarning")
+@pytest.mark.filterwarnings("ignore::rndlib.training.report.ConditionWarning")
 def test_warned_of_but_not_refused():
     """A pair of close points whose labels agree: one slow mode, which nothing else depends on."""
     X = np.vstack([LINE[::3], LINE[0] + 1e-5])
@@ -72,7 +70,7 @@ def test_warned_of_but_not_refused():
     assert DeepEnsemble(NET, 2).fit(X, np.sin(5 * X[:, 0])).report.converged
 
 
-@pytest.mark.filterwarnings("ignore::rndlib.training.flow.conditioning.ConditionWarning")
+@pytest.mark.filterwarnings("ignore::rndlib.training.report.ConditionWarning")
 def test_a_fit_that_fails_says_what_would_help():
     """The same pair, with labels that differ: the slope between them is beyond what the network has."""
     X = np.array([[0.0], [1e-4], [1.0]])

@@ -8,7 +8,7 @@ from networks import body, jacobian, relative, runge_kutta, values
 
 from rndlib import MLP, BayesianRND, GradientFlow
 from rndlib.paper.evidence.controls import MisbuiltTarget, NoiseWithoutPull
-from rndlib.training.backends.jax.precision import in_float64
+from rndlib.training.backends.jax import in_float64
 from rndlib.training.weights import Role, draw, draw_offsets
 
 NET = MLP(3, width=64, depth=3, sigma_b=0.5)

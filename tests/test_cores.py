@@ -4,7 +4,6 @@ import os
 import threading
 import time
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from rndlib import MLP, DeepEnsemble, cores
 from rndlib.cores import parallel, split
-from rndlib.training.backends.jax.programs import WIDE, program
+from rndlib.training.backends import load
 
 
 @given(count=st.integers(1, 600), size=st.integers(1, 700))
@@ -76,28 +75,25 @@ def test_the_first_error_stops_what_has_not_begun():
 
 
 def test_two_threads_compile_a_program_once():
-    traced = []
+    traced, found, lib, barrier = [], [], load("jax"), threading.Barrier(4)
 
-    @program(**WIDE)
-    def double(net, x):
+    def double(lib, net, shared, own):
         traced.append(net.width)
-        return 2 * x
+        return 2 * own
 
-    net = MLP(1, width=7)
-    barrier = threading.Barrier(4)
-    found = []
+    def call(width=7, size=1):
+        return lib.arrays(lib.each(double, MLP(1, width=width), (), np.ones((size, 1), np.float32)))
 
-    def call():
+    def together():
         barrier.wait()
-        found.append(float(double(net, jnp.ones(()))))
+        found.append(call().item())
 
-    threads = [threading.Thread(target=call) for _ in range(4)]
+    threads = [threading.Thread(target=together) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [2.0] * 4
-    assert traced == [7]
-    double(MLP(1, width=8), jnp.ones(()))
-    double(net, jnp.ones(3))
+    assert (found, traced) == ([2.0] * 4, [7])
+    call(width=8)
+    call(size=3)
     assert traced == [7, 8, 7]

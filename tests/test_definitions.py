@@ -8,7 +8,7 @@ from networks import body, jacobian, relative, runge_kutta, values
 
 from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, GradientFlow
 from rndlib.training import problem
-from rndlib.training.backends.jax.precision import in_float64
+from rndlib.training.backends.jax import in_float64
 from rndlib.training.weights import Role, draw, draw_directions, draw_offsets
 
 NET = MLP(3, width=128, sigma_b=0.5)

@@ -10,12 +10,12 @@ import pytest
 import rndlib
 
 MODULES = [
-    "training.backends", "training.flow.conditioning", "training.flow.slow", "datasets", "estimators",
+    "training.backends", "datasets", "estimators",
     "estimators.departure", "theory.crowding", "training.initial", "theory.kernels", "theory.laws", "theory.mismatch",
     "network", "paper.practice.advice", "training.report", "training.solvers",
 ]  # fmt: skip
 
-SEAM = {"Backend", "Solver", "train", "run"}
+SEAM = {"Backend", "Linearised", "Solver", "chunked", "train", "run"}
 """What solvers and backends do for each other: a user meets it in the examples of the estimators."""
 
 PARSER = doctest.DocTestParser()

@@ -7,7 +7,7 @@ from networks import body, jacobian, values
 from rndlib import MLP, RND, DeepEnsemble, GradientFlow, initial, kernels
 from rndlib.estimators import NotFittedError
 from rndlib.paper.fitted import tangent_kernels
-from rndlib.training.backends.jax.precision import in_float64
+from rndlib.training.backends.jax import in_float64
 from rndlib.training.weights import Role, draw
 
 NET = MLP(3, width=20, depth=3, activation="tanh", sigma_b=0.5)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from test_linearised import DATA, NETWORKS
 
 from rndlib import MLP, RND, BayesianRND, DeepEnsemble, GradientFlow, datasets
-from rndlib.training import backends, iterative, linear
-from rndlib.training.weights import Role, draw
+from rndlib.training import linear
 
 pytestmark = pytest.mark.torch
 
@@ -34,10 +33,10 @@ def kernel(seed: int, n: int, decay: float) -> np.ndarray:
 def test_it_solves_the_system(seed, n, columns, decay, noise, rank):
     A, r = kernel(seed, n, decay), np.random.default_rng(seed + 1).standard_normal((n, columns))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(iterative, "RANK", rank)
-        v = iterative.solve(lambda p: A @ p, r, noise)
+        patch.setattr(linear, "RANK", rank)
+        v = linear.solve(lambda p: p @ A, r.T, noise).T
     left = r - A @ v - noise * v
-    assert (np.linalg.norm(left, axis=0) <= 2 * iterative.RTOL * np.linalg.norm(r, axis=0)).all()
+    assert (np.linalg.norm(left, axis=0) <= 2 * linear.RTOL * np.linalg.norm(r, axis=0)).all()
 
 
 def test_the_preconditioner_leaves_few_iterations():
@@ -46,8 +45,8 @@ def test_the_preconditioner_leaves_few_iterations():
     for rank in (1, 100):
         products = []
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(iterative, "RANK", rank)
-            iterative.solve(lambda p, products=products: products.append(p.shape[1]) or A @ p, r, 0.01)
+            patch.setattr(linear, "RANK", rank)
+            linear.solve(lambda p, products=products: products.append(len(p)) or p @ A, r.T, 0.01)
         counts[rank] = sum(columns == 2 for columns in products)
     assert 2 * counts[100] < 20 < counts[1]
 
@@ -55,7 +54,7 @@ def test_the_preconditioner_leaves_few_iterations():
 def test_zero_residuals_stay_zero():
     r = np.zeros((5, 2))
     r[:, 1] = 1.0
-    v = iterative.solve(lambda p: 2.0 * p, r, 1.0)
+    v = linear.solve(lambda p: 2.0 * p, r.T, 1.0).T
     np.testing.assert_allclose(v, r / 3, atol=1e-12)
 
 
@@ -107,51 +106,13 @@ def test_what_does_not_fit_is_refused():
     assert RND(net, 2, linearised=True, solver=GradientFlow(time=inf)).fit(DATA.X).report.residual < 1e-6
 
 
-@pytest.mark.parametrize(
-    ("rows", "columns", "width", "heads", "noise", "time", "why"),
-    [
-        (8000, 5, 1024, 8, 0.15, inf, None),
-        (8000, 64, 1024, 8, 0.15, inf, "less work than conjugate gradients"),  # 15 s of CPU against minutes
-        (8000, 5, 1024, 500, 0.15, inf, "less work than conjugate gradients"),
-        (8000, 5, 1024, 8, 1e-3, inf, "less work than conjugate gradients"),
-        (8000, 5, 1024, 8, 0.0, inf, "less work than conjugate gradients"),
-        (8000, 5, 1024, 8, 0.15, 1e3, "the training time is finite"),
-        (2000, 5, 1024, 8, 0.15, inf, "less work than conjugate gradients"),  # 0.9 s against 3
-    ],
-)
-def test_what_is_less_work_is_taken(rows, columns, width, heads, noise, time, why):
-    """The choices that timings confirm; only a part of the kernel is formed to make them."""
-    X, net = np.random.default_rng(0).standard_normal((rows, columns)), MLP(columns, width=width)
-    point, r, flow = draw(net, 1, 0, Role.PREDICTOR, [0]), np.zeros((1, rows, heads)), GradientFlow(time=time)
-    assert linear._less_work(backends.of(net, "jax"), net, point, X, r, flow, noise**2) == why
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-def test_the_way_is_said_with_its_reason(name, monkeypatch):
-    net, backend = NETWORKS[name]
-    point, r = draw(net, 1, 0, Role.PREDICTOR, [0, 1]), np.ones((2, len(DATA.X), 3))
-
-    def by(flow: GradientFlow) -> str:
-        return linear.weights(backends.of(net, backend), net, point, DATA.X, r, flow, 0.1)[2]
-
-    known = isinstance(net, MLP)
-    why = "less work than conjugate gradients" if known else "they fit"
-    assert by(GradientFlow()) == f"matrices of 10 rows (4.7 KiB of 4.0 GiB): {why}"
-    assert by(GradientFlow(time=1.0)) == "matrices of 10 rows (4.7 KiB of 4.0 GiB): the training time is finite"
-    said = by(GradientFlow(memory=1))
-    assert said.startswith("conjugate gradients: matrices of 10 rows (4.7 KiB of 1 byte) do not fit")
-    assert (", but GradientFlow(memory=4800) is about " in said) == known
-    monkeypatch.setattr(linear, "_less_work", lambda *_: None)
-    assert by(GradientFlow()) == "conjugate gradients: less work than matrices of 10 rows (4.7 KiB of 4.0 GiB)"
-
-
 def test_the_noise_that_is_advised_is_enough():
     """Where iterations and not rounding are the limit: eigenvalues that fall slowly beyond those taken out."""
     A, r = kernel(0, 200, 3.0), np.random.default_rng(1).standard_normal((200, 2))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(iterative, "RANK", 10)
-        patch.setattr(iterative, "ITERATIONS", 40)
+        patch.setattr(linear, "RANK", 10)
+        patch.setattr(linear, "ITERATIONS", 40)
         with pytest.raises(ValueError, match="noise_std of about") as refused:
-            iterative.solve(lambda p: A @ p, r, 1e-4)
+            linear.solve(lambda p: p @ A, r.T, 1e-4)
         enough = float(str(refused.value).split("noise_std of about ")[1].split()[0])
-        iterative.solve(lambda p: A @ p, r, enough**2)
+        linear.solve(lambda p: p @ A, r.T, enough**2)

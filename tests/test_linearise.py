@@ -1,126 +1,151 @@
-"""The network and its tangent, against Eq. 1 written out and its Jacobian by automatic differentiation."""
-
-from functools import partial
-from typing import NamedTuple
+"""Linearised networks of both backends, against the Jacobian by automatic differentiation, and the guests' manners."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from networks import body, forward, jacobian
+from networks import BACKENDS, body, forward, jacobian
 
-from rndlib import MLP
-from rndlib.training.backends.jax import JaxBackend
-from rndlib.training.backends.jax import linearise as lin
-from rndlib.training.backends.jax.precision import in_float64
+from rndlib import MLP, GradientDescent, GradientFlow
+from rndlib.training import backends
+from rndlib.training.backends.jax import in_float64
+from rndlib.training.problem import Problem, Spectrum
 from rndlib.training.weights import Role, draw, draw_directions
 
-N, HEADS, IN_DIM = 4, 2, 3
-WIDTH = 9  # above the fan-in from which products are XLA's, which IN_DIM is not
 RNG = np.random.default_rng(0)
-X = RNG.normal(size=(N, IN_DIM))
-V = RNG.normal(size=(N, HEADS))
-
-# Sums of at most N * (P = 150) products of numbers of order 1 to 10.
-close = partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-12)
-
-
-def arrays(net, params) -> lin.Params:
-    return jax.tree.map(jnp.asarray, lin.to_jax(net, params))
-
-
-class Case(NamedTuple):
-    """A network, its parameters, its function on X and its Jacobian by automatic differentiation."""
-
-    net: MLP
-    params: lin.Params
-    f: np.ndarray
-    J: np.ndarray
-
-
-# One activation for each way to its slope, and one with a kink; the others are held by themselves to theirs.
+X = RNG.normal(size=(4, 3))
+BODIES, HEADS, WIDTH = 2, 2, 9
 NETWORKS = [("silu", 1), *((activation, depth) for activation in ("silu", "relu", "softplus") for depth in (2, 3))]
 
 
-@pytest.fixture(scope="module", params=NETWORKS, ids=str)
-def case(request) -> Case:
-    activation, depth = request.param
+@pytest.fixture(params=BACKENDS)
+def lib(request):
+    return backends.load(request.param)
+
+
+def products(lib, net, shared, own):
+    params, change, v = own
+    at = lib.linearise(net, params, shared[0])
+    return at.value, at.jvp(change), at.jvp(change[:-1]), at.vjp(v), *at.kernels()
+
+
+def several(lib, net, shared, own):
+    at = lib.linearise(net, own[0], shared[0])
+    return at.multiplier("float64")(own[1]), at.jvp_each(own[2]), at.vjp_each(own[1][..., 0].mT)
+
+
+def flat(params):
+    return np.concatenate([np.zeros(0), *(np.asarray(leaf).ravel() for leaf in jax.tree.leaves(params))])
+
+
+def close(found, expected):
+    # Sums of at most N * (P = 150) products of numbers of order 1 to 10.
+    np.testing.assert_allclose(np.ravel(found), np.ravel(expected), rtol=1e-12, atol=1e-11)
+
+
+@pytest.mark.parametrize("together", [0, 8])
+@pytest.mark.parametrize(("activation", "depth"), NETWORKS)
+def test_products_are_those_of_the_jacobian(lib, activation, depth, together):
     # Biases of no scale at one depth: their part of everything then vanishes.
-    net = MLP(IN_DIM, WIDTH, depth, activation, sigma_w=1.3, sigma_b=0.0 if depth == 3 else 0.7)
-
-    @in_float64
-    def build():
-        params = body(draw(net, HEADS, depth, Role.MEMBER, range(1)), 0)
-        return Case(net, arrays(net, params), np.asarray(forward(net, params, X)), jacobian(net, params, X))
-
-    return build()
-
-
-@in_float64
-def test_function(case):
-    close(lin.linearised(case.net, case.params, jnp.asarray(X))[0], case.f)
-
-
-@in_float64
-def test_kernel(case):
-    _, at = lin.linearised(case.net, case.params, jnp.asarray(X))
-    kernel = case.J @ case.J.T
-    close(at.kernel_matrix(), kernel)
-    close(at.kernel_product(jnp.asarray(V)).ravel(), kernel @ V.ravel())
+    net = MLP(3, WIDTH, depth, activation, sigma_w=1.3, sigma_b=0.0 if depth == 3 else 0.7)
+    params, change = (draw(net, HEADS, seed, Role.MEMBER, range(BODIES)) for seed in (0, 1))
+    v = RNG.normal(size=(BODIES, len(X), HEADS))
+    with lib.settings():
+        found = lib.arrays(lib.each(products, net, (X,), (params, change, v), together))
+    for i in range(BODIES):
+        value, along, in_body, back, below, last = body(found, i)
+        J = in_float64(jacobian)(net, body(params, i), X)
+        head = J.shape[1] - flat(body(params, i)[-1]).size
+        close(value, in_float64(forward)(net, body(params, i), X))
+        close(along, J @ flat(body(change, i)))
+        close(in_body, J[:, :head] @ flat(body(change, i)[:-1]))
+        close(flat(back), J.T @ v[i].ravel())
+        close(below, J[:, :head] @ J[:, :head].T)
+        close(last, J[:, head:] @ J[:, head:].T)
+    tangents = lib.tangents(net, params, change[:-1], X, "float64")
+    close(np.swapaxes(tangents, 1, 2), found[2])
 
 
-@in_float64
-def test_pull_back(case):
-    _, at = lin.linearised(case.net, case.params, jnp.asarray(X))
-    back = at.pull_back(jnp.asarray(V))
-    assert jax.tree.map(jnp.shape, back) == jax.tree.map(jnp.shape, case.params)
-    close(flat(lin.to_numpy(case.net, back)), case.J.T @ V.ravel())
-
-
-@pytest.mark.parametrize("heads", [1, HEADS])
 @pytest.mark.parametrize("depth", [1, 2, 3])
-@in_float64
-def test_pull_back_of_several(heads, depth):
-    net = MLP(3, width=16, depth=depth)
-    _, at = lin.linearised(net, arrays(net, body(draw(net, heads, 0, Role.MEMBER, range(1)), 0)), jnp.asarray(X))
-    v = jnp.asarray(np.random.default_rng(8).normal(size=(2, len(X), heads)))
-    each = at.pull_back_each(v)
-    for k in (0, 1):
-        alone = at.pull_back(v[k])
-        assert jax.tree.map(jnp.shape, alone) == jax.tree.map(lambda a: a.shape[1:], each)
-        close(flat([(w[k], b[k]) for w, b in each]), flat(alone))
+def test_several_at_once_are_each_alone(lib, depth):
+    net = MLP(3, WIDTH, depth, sigma_b=0.5)
+    params, changes = draw(net, 1, 0, Role.MEMBER, [0]), draw(net, 1, 1, Role.MEMBER, range(5))
+    v = RNG.normal(size=(1, 5, len(X), 1))
+    J = in_float64(jacobian)(net, body(params, 0), X)
+    stacked = jax.tree.map(lambda a: a[None], changes)
+    with lib.settings():
+        multiplied, along, back = body(lib.arrays(lib.each(several, net, (X,), (params, v, stacked))), 0)
+    for i in range(5):
+        close(multiplied[i], J @ (J.T @ v[0, i].ravel()))
+        close(along[:, i], J @ flat(body(changes, i)))
+        close(flat(body(back, i)), J.T @ v[0, i].ravel())
+    found = lib.push_forward(net, params, stacked, X, "float64")
+    close(found[0].T, along)
+    close(flat(lib.pull_back(net, params, X, v[..., 0].swapaxes(1, 2))), flat(back))
 
 
-@in_float64
-def test_push_forward(case):
-    _, at = lin.linearised(case.net, case.params, jnp.asarray(X))
-    step = body(draw(case.net, HEADS, 5, Role.MEMBER, range(1)), 0)
-    forth = at.push_forward(arrays(case.net, step))
-    close(forth.ravel(), case.J @ flat(step))
-    of_body = [*step[:-1], tuple(map(np.zeros_like, step[-1]))]
-    close(at.push_forward(arrays(case.net, step)[:-1]).ravel(), case.J @ flat(of_body))
+def test_many_points_and_bodies_are_evaluated_in_parts(lib, monkeypatch):
+    """More of both than are evaluated at once, and neither a multiple of it."""
+    points, params = RNG.normal(size=(31, 3)), draw(MLP(3), 3, 0, Role.MEMBER, range(5))
+    directions = draw_directions(MLP(3), 0, range(5), range(3))
+    v, one = RNG.normal(size=(5, 31, 2)), draw(MLP(3), 1, 0, Role.MEMBER, range(5))
+
+    def everything():
+        changes = lib.pull_back(MLP(3), one, points, v)
+        pushed = lib.push_forward(MLP(3), one, changes, points, "float64")
+        tangents = lib.tangents(MLP(3), params, directions, points, "float64")
+        return [lib.functions(MLP(3), params, points, "float64"), tangents, pushed]
+
+    whole = everything()
+    for name in ("CHUNK_BYTES", "COLUMNS_BYTES"):
+        monkeypatch.setattr(backends, name, 8 * 512 * 7)
+    for expected, found in zip(whole, everything(), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
 
 
-def test_body_tangent(case):
-    directions = draw_directions(case.net, 6, range(1), None)
-    last = jax.tree.map(np.zeros_like, lin.to_numpy(case.net, case.params)[-1])
-    psi = flat([*body(directions, 0), last])
-    params = draw(case.net, HEADS, case.net.depth, Role.MEMBER, range(1))
-    tangent = JaxBackend().tangents(case.net, params, directions, X, "float64")
-    close(tangent[0].T.ravel(), case.J @ psi)
+def test_float32_is_float32(lib):
+    net = MLP(3)
+    single, double = (lib.functions(net, draw(net, 1, 0, Role.MEMBER, [0]), X, of) for of in ("float32", "float64"))
+    assert 0 < np.abs(single - double).max() < 1e-5
+    np.testing.assert_array_equal(single, single.astype(np.float32))
 
 
-def flat(params) -> np.ndarray:
-    return np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(params)])
+@pytest.mark.torch
+def test_the_settings_of_pytorch_do_not_matter_and_stay():
+    import torch
+
+    net, lib = MLP(3, width=32, sigma_b=0.5), backends.load("torch")
+
+    def work():
+        few, many = (draw(net, heads, 0, Role.PREDICTOR, range(2)) for heads in (2, 40))
+        problem, spectrum = Problem(net, many, X, np.ones((2, 40, 4)), 0.1), Spectrum(*np.linalg.eigh(np.eye(4)))
+        return [
+            lib.functions(net, few, X, "float32"),
+            *lib.tangent_kernels(net, few, X),
+            GradientFlow(0.1, rtol=0.1).run(problem, lib, spectrum)[0][0][0],
+            GradientDescent(1e-4, 2).run(problem, lib)[0][0][0],
+        ]
+
+    plain, state = work(), torch.random.get_rng_state()
+    torch.set_default_device("meta")  # on which nothing can be computed
+    torch.set_default_dtype(torch.float16)
+    try:
+        again = work()
+        assert (torch.get_default_dtype(), torch.is_grad_enabled()) == (torch.float16, True)
+        assert torch.equal(torch.random.get_rng_state(), state)
+    finally:
+        torch.set_default_device(None)
+        torch.set_default_dtype(torch.float32)
+    for one, other in zip(plain, again, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("rows", [1, 10, 32, 33])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@in_float64
-def test_gram(rows, dtype):
-    for units in (3, 63, 64, 1000):
-        x = np.random.default_rng(rows).standard_normal((rows, units)).astype(dtype)
-        got, exact, size = np.asarray(lin.gram(jnp.asarray(x))), x.astype(float), np.abs(x.astype(float))
-        assert got.dtype == dtype
-        # Each sum of products is off by units * eps / 2 of the absolute values' at most, and so is the reference.
-        assert (np.abs(got - exact @ exact.T) <= units * np.finfo(dtype).eps * (size @ size.T)).all()
+def test_arrays_of_any_layout_are_welcome_and_left_alone(lib):
+    net, turned = MLP(3, width=32), X[::-1]
+    params = draw(net, 1, 0, Role.MEMBER, range(2))
+    kept = jax.tree.map(np.copy, params)
+    turned.flags.writeable = False
+    straight = lib.functions(net, params, X, "float64")
+    np.testing.assert_allclose(lib.functions(net, params, turned, "float64")[..., ::-1], straight, rtol=1e-12)
+    trained, _ = GradientDescent(0.01, 3).run(Problem(net, params, turned, np.zeros((2, 1, 4))), lib)
+    np.testing.assert_array_equal(flat(params), flat(kept))
+    assert np.any(flat(trained) != flat(kept))

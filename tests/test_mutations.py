@@ -22,9 +22,10 @@ from rndlib.paper.evidence import studies
 from rndlib.paper.evidence.claims import CLAIMS
 from rndlib.theory import kernels, laws, reference
 from rndlib.training import weights
-from rndlib.training.backends.jax import JaxBackend, activations, linearise
-from rndlib.training.flow import integration
+from rndlib.training.backends import linearised
+from rndlib.training.backends.jax import FUNCTIONS, JaxBackend
 from rndlib.training.problem import Task
+from rndlib.training.solvers import descent, flow
 from rndlib.training.weights import Role, draw
 
 pytestmark = pytest.mark.check
@@ -144,24 +145,17 @@ def pull_without_jitter(right, task, block):
     return replace(right(task, block), offsets=None)
 
 
-def half_the_time(right, block, problem, time, *args):
-    return right(block, problem, 0.5 * time, *args)
+def half_the_time(right, eigenvalues, time, *args):
+    return right(eigenvalues, 0.5 * time, *args)
 
 
-def bias_of_scale_one(patch: pytest.MonkeyPatch) -> None:
-    right = linearise.scaled
-
-    def planted(net, params):
-        return [(w, b) for (w, _), (_, b) in zip(right(net, params), params, strict=True)]
-
-    patch.setattr(linearise, "scaled", planted)
+def twice_the_rate(right, lib, net, shared, own):
+    X, noise_std, rate, steps = shared
+    return right(lib, net, (X, noise_std, 2 * rate, steps), own)
 
 
-def steeper(patch: pytest.MonkeyPatch) -> None:
-    right = activations.VALUE_AND_SLOPE["silu"]
-    patch.setitem(
-        activations.VALUE_AND_SLOPE, "silu", lambda z, xp: (right(1.7 * z, xp)[0] / 1.7, right(1.7 * z, xp)[1])
-    )
+def bias_of_scale_one(right, net, *args):
+    return right(replace(net, sigma_b=1.0), *args)
 
 
 # ---------------------------------------------------------------------------------------------------------- estimators
@@ -265,10 +259,10 @@ MISTAKES = [
         ENSEMBLES,
         "E1",
     ),
-    Mistake("flow stops half way", wrapped(integration, "gradient_flow", half_the_time), KERNELS, "P4"),
+    Mistake("flow stops half way", wrapped(flow, "clock", half_the_time), KERNELS, "P4"),
     Mistake(
         "gradient descent at twice its rate",
-        wrapped(JaxBackend, "descend", lambda right, at, problem, rate, steps: right(at, problem, 2 * rate, steps)),
+        wrapped(descent, "_descend", twice_the_rate),
         KERNELS,
         "P4",
     ),
@@ -309,8 +303,16 @@ MISTAKES = [
         "psi of a user's network is drawn 20 % larger", wrapped(bayesian_rnd, "draw_directions", all_larger), OWN, "A3"
     ),
     # Last, as programs have to be compiled anew.
-    Mistake("another activation in networks than in kernels", steeper, KERNELS, "P4", compiled=True),
-    Mistake("sigma_b is not applied", bias_of_scale_one, KERNELS, "P1 P5", compiled=True),
+    Mistake(
+        "another activation in networks than in kernels",
+        wrapped(FUNCTIONS, "sigmoid", lambda right, z: right(1.7 * z)),
+        KERNELS,
+        "P4",
+        compiled=True,
+    ),
+    Mistake(
+        "sigma_b is not applied", wrapped(linearised, "_affine", bias_of_scale_one), KERNELS, "P1 P5", compiled=True
+    ),
 ]
 
 

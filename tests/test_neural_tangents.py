@@ -9,7 +9,7 @@ import pytest
 
 from rndlib import MLP, kernels
 from rndlib.paper.practice.references import neural_tangents
-from rndlib.training.backends.jax.precision import in_float64
+from rndlib.training.backends.jax import in_float64
 
 pytestmark = pytest.mark.neural_tangents
 

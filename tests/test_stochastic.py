@@ -11,9 +11,7 @@ import pytest
 from networks import BACKENDS, body, forward, relative, values
 
 from rndlib import MLP, RND, BayesianRND, DeepEnsemble, DivergenceError, GradientFlow, StochasticGradient, kernels
-from rndlib.training.backends.jax import JaxBackend
-from rndlib.training.backends.jax.precision import in_float64
-from rndlib.training.problem import Problem
+from rndlib.training.backends.jax import in_float64
 from rndlib.training.weights import Role, draw, stream
 
 # The networks are tiny, which the warning about heads is right to notice.
@@ -114,36 +112,6 @@ def test_what_keeps_the_law(optimizer, noise_std, keeps):
     narrow, wide = (distance(width, noise_std, optimizer, "torch") for width in (64, 1024))
     assert (wide < narrow / 4) == keeps
     assert (wide < 1 / np.sqrt(1024)) == keeps
-
-
-def test_patience_leaves_each_body_at_its_best_epoch():
-    """Bodies whose only parameter is the epoch, and whose loss at each is written down."""
-    losses = np.array([[9, 5, 3, 4, 4, 1, 1, 1, 1.0], [9, 8, 7, 6, 5, 4, 6, 6, 6.0]])
-    solver = StochasticGradient(batch_size=4, epochs=8, patience=2)
-
-    class Counting:
-        epochs = 0
-
-        def epoch(self, batches, rates):
-            self.epochs += 1
-
-        def params(self):
-            return [(np.full((2, 1, 1), float(self.epochs)), np.zeros((2, 1)))]
-
-    class Written(JaxBackend):
-        def functions(self, net, params, X, dtype):
-            return np.take_along_axis(losses, params[0][0][:, 0].astype(int), 1)[:, None] * np.ones(len(X))
-
-        def minibatches(self, problem, optimizer, pull):
-            return Counting()
-
-    ticks, orders = [], [stream(0, Role.ORDER, int(Role.MEMBER), body) for body in range(2)]
-    problem = Problem(MLP(3, width=1), Counting().params(), X, np.zeros((2, 1, 23)))
-    found, report = solver.run(problem, Written(), orders, lambda: ticks.append(1))
-    # The first waits two epochs after its second and is not taken up again; the second stops after its seventh.
-    assert found[0][0].ravel().tolist() == [2, 5]
-    assert (len(ticks), report.evaluations, report.converged) == (7, 7 * (21 // 4), True)
-    assert report.residual == pytest.approx(4 / 9)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -15,8 +15,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.parameter import is_lazy
 
 from rndlib.any_network import AnyNetwork, Derivatives, Points, Weights, faults
-from rndlib.training.backends.torch.settings import hosted
-from rndlib.training.backends.torch.traced import TracedBody, each_point
+from rndlib.training.backends.torch import LinearModule, TorchBackend, each_point, hosted
 
 _DRAWING = Lock()  # PyTorch's generator is one for all threads.
 
@@ -102,8 +101,8 @@ class Module(AnyNetwork):
         def function(params: Any, X: Tensor) -> Tensor:
             return self._of_weights(dict(zip(tensors, params[0], strict=True)), X)
 
-        traced = TracedBody(function, [tuple(tensors.values())], points)
-        traced.pull_back(torch.ones_like(traced.graph))
+        traced = LinearModule(TorchBackend(), function, [tuple(tensors.values())], points)
+        traced.vjp(torch.ones_like(traced.value))
 
     @hosted
     def _largest(self, x: Float[np.ndarray, "1 *shape"]) -> int:

@@ -16,7 +16,7 @@ from rndlib.any_network import spawned
 from rndlib.network import MLP
 from rndlib.torch.module import Module
 from rndlib.torch.normalise import shape
-from rndlib.training.backends.torch.activations import value
+from rndlib.training.backends.torch import value
 from rndlib.training.weights import Role, draw
 
 _CONVOLUTIONS = (32, 8, 4), (64, 4, 2), (64, 3, 1)  # channels, side of the kernel, stride

@@ -1,14 +1,7 @@
-"""Whether N x N matrices fit in memory, what to say if they do not, and how much work they are."""
-
-from rndlib.network import MLP
+"""Whether N x N matrices fit in memory, and what to say if they do not."""
 
 HELD = 6
 """N x N matrices of float64 that one body's training holds at the same time."""
-
-PER_CUBE, PER_SQUARE = 6e-12, 1.8e-10
-"""CPU seconds of a Cholesky factor with its solves, per N^3, and of a tangent kernel, per N^2 and hidden unit. Measured
-on a virtual machine of 2 cores in November 2026: at width 1,024 3.4 s for 4,000 rows and 15.2 s for 8,000; at width
-4,096 2.6 s for 2,000 rows."""
 
 
 def fit(n: int, memory: int) -> bool:
@@ -40,8 +33,3 @@ def refusal(n: int, memory: int) -> str:
         f"solver: matrices over the {n} rows of X take {size(needed(n))}, and memory = {memory} is {size(memory)}: "
         f"give GradientFlow(memory={needed(n)}), fewer rows"
     )
-
-
-def work(net: MLP, n: int) -> float:
-    """Estimated CPU seconds, on the machine of `PER_CUBE`, of one linearised fit with matrices."""
-    return PER_CUBE * n**3 + PER_SQUARE * n**2 * net.width * (net.depth - 1)

@@ -1,5 +1,6 @@
 """All bodies of a fit, the training problem of one block of them, and the trained bodies."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import reduce
@@ -10,19 +11,21 @@ import numpy as np
 from jaxtyping import Float
 
 from rndlib.any_network import Network
-from rndlib.cores import parallel
+from rndlib.cores import parallel, split
 from rndlib.training.report import Report
 from rndlib.training.weights import Directions, Params, Role
-
-State = tuple[Params, Float[np.ndarray, "bodies n heads"]]
-"""Parameters and offsets of every body."""
-
 
 DIRECTIONS_BYTES = 2**28
 """Memory limit for directions in the space of parameters: heads are evaluated in groups whose directions fit in it."""
 
 BLOCK_BYTES = 2**24
 """Size of the parameters, or of one layer's derivatives, of all bodies in one training call."""
+
+BLOCKS, FEW = 64, 4
+"""Least number of blocks for many bodies, and number of bodies that may always share a block."""
+
+CLOSE = 1e-4
+"""Lower bound on the initial residual, relative to the targets, for a start that already meets its targets."""
 
 
 def block_size(net: Network, heads: int, n_samples: int) -> int:
@@ -77,11 +80,6 @@ class Problem:
     targets: Float[np.ndarray, "bodies heads n"]
     noise_std: float = 0.0
     offsets: Float[np.ndarray, "bodies n heads"] | None = None
-
-    @property
-    def state(self) -> State:
-        """Parameters and offsets before training."""
-        return self.start, self.by_points[1]
 
     @property
     def by_points(self) -> tuple[Float[np.ndarray, "bodies n heads"], Float[np.ndarray, "bodies n heads"]]:
@@ -142,3 +140,29 @@ class Trained:
         """`values` (bodies, heads, t) of every block, with bodies and heads on one axis, one body after the other."""
         joined = self.per_body(values)
         return joined.reshape(-1, joined.shape[-1])
+
+
+class Solver(ABC):
+    """How a network is trained: settings that any backend can carry out, checked when they are made."""
+
+    @abstractmethod
+    def train(self, task: Task, backend: Any) -> Trained:
+        """Train every body of a task on an `rndlib.training.backends.Backend`.
+
+        Raises ValueError if training cannot work, and DivergenceError if a body diverged or missed the requested
+        accuracy.
+        """
+
+
+def full_batch_blocks(task: Task) -> list[list[int]]:
+    """The bodies of a task in blocks that are trained together, for solvers whose every step uses all points."""
+    size = block_size(task.net, task.heads, len(task.X))
+    return split(task.bodies, min(size, max(FEW, task.bodies // BLOCKS)))
+
+
+def relative(
+    last: Float[np.ndarray, " bodies"], first: Float[np.ndarray, " bodies"], targets: Float[np.ndarray, "bodies _ _"]
+) -> Float[np.ndarray, " bodies"]:
+    """The norm of every body's last residual over that of its first, or over `CLOSE` times its targets' if larger."""
+    reference = np.maximum(first, CLOSE * np.linalg.norm(targets, axis=(1, 2)))
+    return last / np.where(reference > 0, reference, 1.0)

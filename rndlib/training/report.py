@@ -1,4 +1,4 @@
-"""The report of a training run, and the error that it raises when it fails."""
+"""The report of a training run, and the error and warnings of one that fails, or may."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,35 @@ class DivergenceError(RuntimeError):
     ...     print("the kernel grew in training")
     the kernel grew in training
     """
+
+
+class ConditionWarning(UserWarning):
+    """The kernel on X is so nearly singular that training may take long, and may miss its accuracy.
+
+    >>> import warnings
+    >>> from rndlib import MLP, RND
+    >>> from rndlib.training.report import ConditionWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", ConditionWarning)
+    ...     RND(MLP(1, width=64), heads=4).fit([[0.0], [1e-4], [1.0]])
+    Traceback (most recent call last):
+    rndlib.training.report.ConditionWarning: X with noise_std = 0: the tangent kernel is nearly singular (condition number 8e+08): give noise_std of about 0.002 or more where it is offered, a training time of about 2e+05 or less, or drop close points; training takes long and may miss rtol = 0.001
+    """  # noqa: E501 - a message is one line
+
+
+class SlowWarning(UserWarning):
+    """Training by gradient flow will take minutes.
+
+    >>> import warnings
+    >>> import numpy as np
+    >>> from rndlib import MLP, BayesianRND
+    >>> from rndlib.training.report import SlowWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", SlowWarning)
+    ...     BayesianRND(MLP(10), noise_std=0.1).fit(np.random.default_rng(0).normal(size=(400, 10)))
+    Traceback (most recent call last):
+    rndlib.training.report.SlowWarning: training on 400 rows will take some 15 minutes of CPU, within a factor of four: linearised=True takes seconds, or give fewer heads, or StochasticGradient(...)
+    """  # noqa: E501 - a message is one line
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ require of a predictor and its target.
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -57,24 +56,6 @@ def draw_directions(net: Network, seed: int, bodies: Sequence[int], heads: Seque
     keys = [(body,) for body in bodies] if heads is None else [(b, h) for b in bodies for h in heads]
     shapes = _shapes(net, 1) if isinstance(net, MLP) else net.shapes
     return _normal(shapes[:-1], [stream(seed, Role.DIRECTION, *key) for key in keys])
-
-
-def paired(params: Params, directions: Directions) -> tuple[Any, Directions]:
-    """Networks with one direction each: with a direction per head, every head becomes a network of its own."""
-    bodies, heads = params[-1][0].shape[:2]
-    if not directions or len(directions[0][0]) == bodies:
-        return params, directions
-    *hidden, head = params
-    repeated = mapped(lambda a: np.repeat(a, heads, axis=0), hidden)
-    return [*repeated, tuple(a.reshape(bodies * heads, 1, *a.shape[2:]) for a in head)], directions
-
-
-def several(params: Params, directions: Directions) -> list[tuple[Float[np.ndarray, "bodies each ..."], ...]] | None:
-    """Of networks with one output and more directions than networks: those of each network; else None."""
-    bodies, heads = params[-1][0].shape[:2]
-    if heads > 1 or not directions or len(directions[0][0]) == bodies:
-        return None
-    return mapped(lambda a: a.reshape(bodies, -1, *a.shape[1:]), directions)
 
 
 def draw_offsets(

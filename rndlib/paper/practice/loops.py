@@ -17,7 +17,7 @@ from torch.autograd.functional import jvp
 from torch.func import functional_call, vmap
 
 from rndlib.network import MLP
-from rndlib.training.backends.torch.activations import value
+from rndlib.training.backends.torch import value
 from rndlib.training.report import DivergenceError
 
 Weights = dict[str, Tensor]

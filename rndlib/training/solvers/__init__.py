@@ -1,8 +1,8 @@
-"""How a network is trained: settings that any backend can carry out, checked when they are made."""
+"""The solvers, and what they report."""
 
+from rndlib.training.problem import Solver as Solver
 from rndlib.training.report import DivergenceError as DivergenceError
 from rndlib.training.report import Report as Report
-from rndlib.training.solvers.gradient_descent import GradientDescent as GradientDescent
-from rndlib.training.solvers.gradient_flow import GradientFlow as GradientFlow
-from rndlib.training.solvers.solver import Solver as Solver
-from rndlib.training.solvers.stochastic_gradient import StochasticGradient as StochasticGradient
+from rndlib.training.solvers.descent import GradientDescent as GradientDescent
+from rndlib.training.solvers.flow import GradientFlow as GradientFlow
+from rndlib.training.solvers.stochastic import StochasticGradient as StochasticGradient

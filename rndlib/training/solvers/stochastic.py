@@ -1,20 +1,23 @@
 """Minibatch training, for data sets too large for full-batch training."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from rndlib import checks
+from rndlib.any_network import Network
 from rndlib.cores import parallel, split
-from rndlib.training.problem import Problem, Task, Trained, block_size
-from rndlib.training.protocols import Backend
+from rndlib.training.backends import Backend
+from rndlib.training.problem import Problem, Solver, Task, Trained, block_size, relative
 from rndlib.training.report import DivergenceError, Report
-from rndlib.training.residuals import relative
-from rndlib.training.solvers.solver import Solver
-from rndlib.training.trees import chosen
+from rndlib.training.trees import mapped
 from rndlib.training.weights import Params, Role, stream
+
+ADAM = 0.9, 0.999, 1e-8
+"""Decay of the mean and of the mean square of slopes, and what is added to the root of the latter."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class StochasticGradient(Solver):
 
     Parameters
     ----------
-    optimizer: "adam" or "sgd", with the defaults of optax and torch.optim, which agree.
+    optimizer: "adam" or "sgd", with the defaults that optax and torch.optim share.
     learning_rate: Rate of the first step, > 0. Plain gradient steps on the mean loss need less than 2 N / lambda_max.
     batch_size: Points per step, >= 1, or all points if there are fewer. An epoch leaves out the points that do not fill
         a batch.
@@ -101,7 +104,6 @@ class StochasticGradient(Solver):
         return self.learning_rate * (0.5 + 0.5 * np.cos(np.pi * steps)).reshape(self.epochs, batches)
 
     def train(self, task: Task, backend: Backend) -> Trained:
-        """Train every body of a task. Raises ImportError if the backend needs a package that is not installed."""
         from tqdm import tqdm
 
         self.held_out(len(task.X))  # Before any work.
@@ -125,40 +127,38 @@ class StochasticGradient(Solver):
         Calls `tick` after every epoch. With `patience`, the result is each body's best epoch by its loss on the
         held-out points.
         """
-        jitter = problem.noise_std * np.swapaxes(problem.by_points[1], 1, 2)
-        problem = replace(problem, targets=problem.targets - jitter, offsets=None)
-        n_samples = len(problem.X)
+        y, offsets = problem.by_points
+        y, n_samples = y - problem.noise_std * offsets, len(problem.X)
         held = self.held_out(n_samples)
         points = np.stack([order.permutation(n_samples) for order in orders])
         out, rows = points[:, :held], points[:, held:]
         size = min(self.batch_size, rows.shape[1])
         batches = rows.shape[1] // size
         rates = self.rates(batches)
-        training = backend.minibatches(problem, self.optimizer, problem.noise_std**2 / (n_samples - held))
-
-        def errors(params: Params, rows: np.ndarray) -> np.ndarray:
-            return _picked(backend.functions(problem.net, params, problem.X, "float64") - problem.targets, rows)
-
-        best = problem.start
-        first = errors(best, rows)
-        lowest, waited = np.full(len(orders), np.inf), np.zeros(len(orders), int)
-        epoch = 0
-        while epoch < self.epochs and (self.patience is None or (waited < self.patience).any()):
-            shuffled = np.stack([order.permutation(own) for order, own in zip(orders, rows, strict=True)])
-            training.epoch(shuffled[:, : batches * size].reshape(len(orders), batches, size), rates[epoch])
-            epoch += 1
-            tick()
-            if self.patience is not None:
-                params = training.params()
-                loss = np.mean(errors(params, out) ** 2, axis=(1, 2))
-                # A body that has run out of patience keeps its best parameters while others of its block train on.
-                better = (loss < lowest) & (waited < self.patience)
-                lowest = np.where(better, loss, lowest)
-                waited = np.where(better, 0, waited + 1)
-                best = chosen(better, params, best)
-        if self.patience is None:
-            best = training.params()
-        left = float(relative(errors(best, rows), first, _picked(problem.targets, rows)).max())
+        pull, together = np.asarray(problem.noise_std**2 / (n_samples - held)), 8 * problem.net.parameters(y.shape[2])
+        epoch, waited = 0, np.zeros(len(orders), int)
+        with backend.settings():
+            own = problem.start, out, y
+            norms = backend.arrays(
+                backend.each(_residual, problem.net, (problem.X,), (problem.start, rows, y), together)
+            )
+            nothing = mapped(np.zeros_like, problem.start)
+            memory = (nothing, nothing) if self.optimizer == "adam" else ()
+            state = problem.start, memory, problem.start, np.full(len(orders), np.inf), waited
+            while epoch < self.epochs and (self.patience is None or (waited < self.patience).any()):
+                shuffled = np.stack([order.permutation(own) for order, own in zip(orders, rows, strict=True)])
+                chosen = shuffled[:, : batches * size].reshape(len(orders), batches, size)
+                patience = np.asarray(self.patience or self.epochs)
+                shared = problem.X, rates[epoch], pull, np.asarray(float(epoch * batches)), patience
+                state = backend.each(_epoch, problem.net, shared, (*own, chosen, state), together)
+                epoch += 1
+                tick()
+                waited = backend.arrays(state[-1])
+            best = state[0] if self.patience is None else state[2]
+            last = backend.arrays(backend.each(_residual, problem.net, (problem.X,), (best, rows, y), together))
+            best = backend.arrays(best)
+        targets = np.take_along_axis(y, rows[:, :, None], axis=1)
+        left = float(relative(last, norms, targets).max())
         if not left <= 1:
             raise DivergenceError(
                 f"{self.optimizer}: training residual {left:.1e} of the first after {epoch} epochs at learning_rate = "
@@ -168,6 +168,55 @@ class StochasticGradient(Solver):
         return best, Report(None, left, None, epoch * batches, stopped)
 
 
-def _picked(values: Float[np.ndarray, "bodies heads n"], rows: np.ndarray) -> np.ndarray:
-    """The values of each body at its own rows of points, (bodies, heads, rows)."""
-    return np.take_along_axis(values, rows[:, None], axis=2)
+def _at(rows: Any, y: Any, lib: Backend) -> Any:
+    """The rows of y, of every body its own."""
+    return y[rows] if rows.ndim == 1 else y[lib.constant(np.arange(len(y)), y)[:, None], rows]
+
+
+def _residual(lib: Backend, net: Network, shared: Any, own: Any) -> Any:
+    """The norm of the residual at some rows of X."""
+    params, rows, y = own
+    r = lib.values(net, params, shared[0][rows]) - _at(rows, y, lib)
+    return lib.norm(r)
+
+
+def _epoch(lib: Backend, net: Network, shared: Any, own: Any) -> Any:
+    """One step per batch on the mean over a batch of 1/2 ||f(x) - y||^2, plus pull / 2 ||theta - theta_0||^2.
+
+    The state holds parameters, the optimiser's memory, and the best parameters with their loss on the held-out points,
+    which a body that has run out of patience keeps while others of its block train on.
+    """
+    X, rates, pull, done, patience = shared
+    start, out, y, batches, (params, memory, best, lowest, waited) = own
+    xp = lib.xp
+
+    def step(i: Any, state: Any) -> Any:
+        params, memory = state
+        rows = batches[..., i, :]
+        tangent = lib.linearise(net, params, X[rows])
+        slope = tangent.vjp((tangent.value - _at(rows, y, lib)) / rows.shape[-1])
+        slope = mapped(lambda g, p, s: g + pull * (p - s), slope, params, start)
+        if memory:
+            memory, slope = adam(memory, slope, done + i + 1, xp)
+        return mapped(lambda p, u: p - rates[i] * u, params, slope), memory
+
+    params, memory = lib.loop(batches.shape[-2], step, (params, memory))
+    if out.shape[-1]:
+        loss = _residual(lib, net, (X,), (params, out, y))
+        better = (loss < lowest) & (waited < patience)
+        best = mapped(
+            lambda a, b: xp.where(better.reshape(*better.shape, *[1] * (a.ndim - better.ndim)), a, b), params, best
+        )
+        lowest, waited = xp.where(better, loss, lowest), xp.where(better, 0, waited + 1)
+    return params, memory, best, lowest, waited
+
+
+def adam(memory: Any, slope: Any, count: Any, xp: Any) -> tuple[Any, Any]:
+    """New means of slopes and of their squares, and the step for a rate of 1 (Kingma and Ba, 2015)."""
+    beta, gamma, epsilon = ADAM
+    mean, square = memory
+    mean = mapped(lambda m, g: beta * m + (1 - beta) * g, mean, slope)
+    square = mapped(lambda s, g: gamma * s + (1 - gamma) * g**2, square, slope)
+    unbiased = 1 - beta**count, 1 - gamma**count
+    step = mapped(lambda m, s: m / unbiased[0] / (xp.sqrt(s / unbiased[1]) + epsilon), mean, square)
+    return (mean, square), step

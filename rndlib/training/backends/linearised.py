@@ -1,0 +1,231 @@
+"""A network linearised at its parameters: the one seam between networks and solvers.
+
+J is the Jacobian of the N K outputs with respect to the parameters, Theta = J J' the empirical tangent kernel. The
+products of an `MLP` are written out layer by layer, once for every array library: with `delta^l` the derivative of the
+outputs with respect to the preactivations `z^l`, layer l adds `(delta^l delta^l') G^l` to the tangent kernel, where
+`G^l = sigma_w^2 / n_{l-1} x^l x^l' + sigma_b^2` is N x N. So a product with the kernel goes backward and forward
+through the layers and costs as much as two forward passes, and J is never formed.
+"""
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from math import prod, sqrt
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from rndlib.network import MLP
+from rndlib.training.trees import mapped
+
+Array = Any
+"""An array of any library. Shapes are those of one network; an `MLP` may have a leading axis of bodies before them."""
+
+FORMED = 2**26
+"""Most derivatives, points times heads times parameters, that are held at once: twice where a kernel is formed."""
+
+
+@runtime_checkable
+class Linearised(Protocol):
+    """All that training needs of a network on N points. Changes of the parameters may leave out the last layer."""
+
+    value: Array
+    """f(X), (N, K)."""
+
+    def jvp(self, change: Any) -> Array:
+        """J times a change of the parameters, (N, K)."""
+        ...
+
+    def vjp(self, v: Array) -> Any:
+        """J' v, in the shape of the parameters, for v (N, K)."""
+        ...
+
+    def kernels(self) -> tuple[Array, Array]:
+        """Theta over (point, head) pairs, (N, K, N, K), in two parts: the layers below the last, and the last."""
+        ...
+
+    def multiplier(self, dtype: str) -> Any:
+        """The function v -> Theta v of several v, (vectors, N, K), in this precision. For one network at a time."""
+        ...
+
+    def jvp_each(self, changes: Any) -> Array:
+        """J times several changes, (columns, ...), of one network of one output: (N, columns)."""
+        ...
+
+    def vjp_each(self, v: Array) -> Any:
+        """J' v for several columns of v, (N, columns), of one network of one output: (columns, ...)."""
+        ...
+
+
+def apply(net: MLP, params: Any, X: Array, phi: Any) -> Array:
+    """f(X; theta) of Eq. 1, of one network or of a stack of them, (..., N, K)."""
+    x = X
+    for layer, (w, b) in enumerate(params, start=1):
+        z = _affine(net, net.sigma_w / sqrt(w.shape[-1]) * x, w, b)
+        x = z if layer == net.depth else phi(z)
+    return x
+
+
+class LinearMLP:
+    """An `MLP` linearised at its parameters.
+
+    For l = 1..L, `inputs` are sigma_w / sqrt(n_{l-1}) x^l, and for l = 1..L-1 `slopes` are sigma_w / sqrt(n_l)
+    phi'(z^l): scales go with these, which are smaller than the weights.
+    """
+
+    def __init__(self, lib: Any, net: MLP, params: Any, X: Array):
+        self.lib, self.net, self.weights = lib, net, [w for w, _ in params]
+        self.inputs, self.slopes = [], []
+        x = z = lib.xp.broadcast_to(X, (*params[0][0].shape[:-2], *X.shape[-2:]))
+        for layer, (w, b) in enumerate(params):
+            if layer:
+                x, slope = lib.value_and_slope(net.activation, z)
+                self.slopes.append(net.sigma_w / sqrt(w.shape[-1]) * slope)
+            self.inputs.append(net.sigma_w / sqrt(w.shape[-1]) * x)
+            z = _affine(net, self.inputs[-1], w, b)
+        self.value = z
+
+    @cached_property
+    def grams(self) -> list[Array]:
+        """G^l, (N, N), for l = 1..L."""
+        return [x @ x.mT + self.net.sigma_b**2 for x in self.inputs]
+
+    def jvp(self, change: Any) -> Array:
+        dz = None
+        for layer, x in enumerate(self.inputs):
+            dz = None if dz is None else (self.slopes[layer - 1] * dz) @ self.weights[layer].mT
+            if layer < len(change):
+                moved = _affine(self.net, x, *change[layer])
+                dz = moved if dz is None else dz + moved
+        return self.lib.xp.zeros_like(self.value) if dz is None else dz
+
+    def vjp(self, v: Array) -> Any:
+        each = zip(_backward(v, self.weights, self.slopes), self.inputs, strict=True)
+        return [(delta.mT @ x, self.net.sigma_b * delta.sum(-2)) for delta, x in each]
+
+    def kernels(self) -> tuple[Array, Array]:
+        xp, (n, heads) = self.lib.xp, self.value.shape[-2:]
+        lead = self.value.shape[:-2]
+        last = self.grams[-1][..., :, None, :, None] * self.lib.constant(np.eye(heads), self.value)[:, None]
+        below, delta = xp.zeros_like(last), self.weights[-1][..., None, :, :]
+        for layer in reversed(range(len(self.slopes))):
+            flat = (delta * self.slopes[layer][..., :, None, :]).reshape(*lead, n * heads, -1)
+            below = below + (flat @ flat.mT).reshape(last.shape) * self.grams[layer][..., :, None, :, None]
+            if layer:
+                delta = (flat @ self.weights[layer]).reshape(*lead, n, heads, -1)
+        return below, last
+
+    def multiplier(self, dtype: str) -> Any:
+        weights, slopes, grams = mapped(lambda a: self.lib.cast(a, dtype), (self.weights, self.slopes, self.grams))
+        transposed = [w.mT for w in weights]  # formed once: XLA's products with a transposed view are slower
+
+        def product(v: Array) -> Array:
+            deltas = _backward(v, weights, slopes)
+            dz = grams[0] @ deltas[0]
+            for w, slope, gram, delta in zip(transposed[1:], slopes, grams[1:], deltas[1:], strict=True):
+                dz = (slope * dz) @ w + gram @ delta
+            return dz
+
+        return product
+
+    def jvp_each(self, changes: Any) -> Array:
+        total = 0.0
+        for (dw, db), x, delta in zip(changes, self.inputs, self._of_one_output(), strict=False):
+            # sum_pq x_np dw_cqp delta_nq, whose product with dw is formed for the wider side.
+            narrow, wide, dw = (x, delta, dw.mT) if x.shape[1] <= delta.shape[1] else (delta, x, dw)
+            inner = (dw.reshape(-1, wide.shape[1]) @ wide.mT).reshape(*dw.shape[:2], -1)
+            total = total + (inner * narrow.mT).sum(1).mT + self.net.sigma_b * (delta @ db.mT)
+        return total
+
+    def vjp_each(self, v: Array) -> Any:
+        gradients = []
+        for x, delta in zip(self.inputs, self._of_one_output(), strict=True):
+            narrow, wide = (x, delta) if x.shape[1] <= delta.shape[1] else (delta, x)
+            weighted = (v.mT[:, None, :] * narrow.mT).reshape(-1, len(x))
+            dw = (weighted @ wide).reshape(v.shape[1], narrow.shape[1], -1)
+            gradients.append((dw.mT if narrow is x else dw, self.net.sigma_b * (v.mT @ delta)))
+        return gradients
+
+    def _of_one_output(self) -> list[Array]:
+        """d/dz^l of the only output at each point, (N, n_l), for l = 1..L."""
+        return _backward(self.lib.xp.ones_like(self.value), self.weights, self.slopes)
+
+
+class LinearNetwork(ABC):
+    """A network of the user's own, linearised by its library's differentiation, which a subclass gives.
+
+    A subclass has `lib`, `X` (N, *shape), `params` and `value`.
+    """
+
+    lib: Any
+    X: Array
+    params: Any
+    value: Array
+
+    @abstractmethod
+    def jvp(self, change: Any) -> Array: ...
+
+    @abstractmethod
+    def vjp(self, v: Array) -> Any: ...
+
+    @abstractmethod
+    def rows(self, X: Array) -> Array:
+        """J at some points, (n, K, parameters), the last layer's parameters last."""
+
+    def multiplier(self, dtype: str) -> Any:
+        def product(one: Array) -> Array:
+            return self.lib.cast(self.jvp(self.vjp(self.lib.cast(one, "float64"))), dtype)
+
+        return lambda v: self.lib.map(product, v)
+
+    def jvp_each(self, changes: Any) -> Array:
+        return self.lib.map(self.jvp, changes)[..., 0].mT
+
+    def vjp_each(self, v: Array) -> Any:
+        return self.lib.map(self.vjp, v.mT[..., None])
+
+    def kernels(self) -> tuple[Array, Array]:
+        (n, heads), hidden, size = self.value.shape, _size(self.params[:-1]), _size(self.params)
+        blocks = chunked(self.lib.xp, self.X, max(1, FORMED // (heads * size)))
+
+        def flat(x: Array) -> Array:
+            return self.rows(x).reshape(len(x) * heads, -1)
+
+        def products(left: Array, right: Array) -> Array:
+            parts = (left[:, :hidden], right[:, :hidden]), (left[:, hidden:], right[:, hidden:])
+            return self.lib.xp.stack([a @ b.mT for a, b in parts])
+
+        def row(x: Array) -> Array:
+            left = flat(x)
+            if len(blocks) == 1:
+                return products(left, left)
+            return self.lib.over_points(lambda other: products(flat(other), left), blocks).mT
+
+        both = self.lib.over_points(row, blocks)[:, : n * heads, : n * heads]
+        below, last = both.reshape(2, n, heads, n, heads)
+        return below, last
+
+
+def chunked(xp: Any, rows: Array, size: int, last: float | None = None) -> Array:
+    """Rows in chunks of at most this size, (chunks, size, ...), filled up by copies of the last row, or by a number."""
+    size = min(size, len(rows))
+    missing = -len(rows) % size
+    if missing:
+        fill = rows[-1:] if last is None else xp.full_like(rows[-1:], last)
+        rows = xp.concatenate([rows, xp.broadcast_to(fill, (missing, *rows.shape[1:]))])
+    return rows.reshape(-1, size, *rows.shape[1:])
+
+
+def _size(params: Any) -> int:
+    return sum(prod(a.shape) for layer in params for a in layer)
+
+
+def _affine(net: MLP, x: Array, w: Array, b: Array) -> Array:
+    return x @ w.mT + net.sigma_b * b[..., None, :]
+
+
+def _backward(v: Array, weights: list[Array], slopes: list[Array]) -> list[Array]:
+    """d/dz^l of <v, f(X)>, for l = 1..L."""
+    deltas = [v]
+    for w, slope in zip(weights[:0:-1], slopes[::-1], strict=True):
+        deltas.append((deltas[-1] @ w) * slope)
+    return deltas[::-1]
