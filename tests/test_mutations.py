@@ -177,12 +177,12 @@ def target_added(right, model, X):
     def values(drawn, params):
         return fitted._functions(params, X, fitted.dtype) + fitted._target(drawn, X, fitted.dtype)
 
-    return fitted._trained.evaluate(values)
+    return np.concatenate(fitted._trained.per_body(values))
 
 
 def without_tangent(right, model, X):
     fitted, X = model._fitted, np.asarray(X)
-    return fitted._trained.evaluate(lambda _, params: fitted._functions(params, X, fitted.dtype))
+    return np.concatenate(fitted._trained.per_body(lambda _, params: fitted._functions(params, X, fitted.dtype)))
 
 
 def with_replacement(right, model, X, n_samples=1, random_state=0):
@@ -196,7 +196,7 @@ def initial_function_kept(right, model, X):
     fitted, X = model._fitted, np.asarray(X)
     if fitted._fit.mean is None:
         return right(model, X)
-    return fitted._fit.mean.evaluate(lambda _, params: fitted._functions(params, X, fitted.dtype))
+    return np.concatenate(fitted._fit.mean.per_body(lambda _, params: fitted._functions(params, X, fitted.dtype)))
 
 
 MISTAKES = [

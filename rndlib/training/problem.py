@@ -136,11 +136,6 @@ class Trained:
         each = zip(self.drawn, (params for _, params in self.blocks), strict=True)
         return np.concatenate(parallel(lambda block: values(*block), each))[: self.bodies]
 
-    def evaluate(self, values: Callable[[Drawn, Params], np.ndarray]) -> Float[np.ndarray, "outputs t"]:
-        """`values` (bodies, heads, t) of every block, with bodies and heads on one axis, one body after the other."""
-        joined = self.per_body(values)
-        return joined.reshape(-1, joined.shape[-1])
-
 
 class Solver(ABC):
     """How a network is trained: settings that any backend can carry out, checked when they are made."""

@@ -8,9 +8,10 @@ through the layers and costs as much as two forward passes, and J is never forme
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from math import prod, sqrt
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -24,36 +25,37 @@ FORMED = 2**26
 """Most derivatives, points times heads times parameters, that are held at once: twice where a kernel is formed."""
 
 
-@runtime_checkable
-class Linearised(Protocol):
-    """All that training needs of a network on N points. Changes of the parameters may leave out the last layer."""
+class Linearised(ABC):
+    """A network on N points: all that training needs of it. Changes of the parameters may leave out the last layer.
+
+    value: f(X), (N, K).
+    """
 
     value: Array
-    """f(X), (N, K)."""
 
+    @abstractmethod
     def jvp(self, change: Any) -> Array:
         """J times a change of the parameters, (N, K)."""
-        ...
 
+    @abstractmethod
     def vjp(self, v: Array) -> Any:
         """J' v, in the shape of the parameters, for v (N, K)."""
-        ...
 
+    @abstractmethod
     def kernels(self) -> tuple[Array, Array]:
         """Theta over (point, head) pairs, (N, K, N, K), in two parts: the layers below the last, and the last."""
-        ...
 
-    def multiplier(self, dtype: str) -> Any:
+    @abstractmethod
+    def multiplier(self, dtype: str) -> Callable[[Array], Array]:
         """The function v -> Theta v of several v, (vectors, N, K), in this precision. For one network at a time."""
-        ...
 
+    @abstractmethod
     def jvp_each(self, changes: Any) -> Array:
         """J times several changes, (columns, ...), of one network of one output: (N, columns)."""
-        ...
 
+    @abstractmethod
     def vjp_each(self, v: Array) -> Any:
         """J' v for several columns of v, (N, columns), of one network of one output: (columns, ...)."""
-        ...
 
 
 def apply(net: MLP, params: Any, X: Array, phi: Any) -> Array:
@@ -65,7 +67,7 @@ def apply(net: MLP, params: Any, X: Array, phi: Any) -> Array:
     return x
 
 
-class LinearMLP:
+class LinearMLP(Linearised):
     """An `MLP` linearised at its parameters.
 
     For l = 1..L, `inputs` are sigma_w / sqrt(n_{l-1}) x^l, and for l = 1..L-1 `slopes` are sigma_w / sqrt(n_l)
@@ -114,7 +116,7 @@ class LinearMLP:
                 delta = (flat @ self.weights[layer]).reshape(*lead, n, heads, -1)
         return below, last
 
-    def multiplier(self, dtype: str) -> Any:
+    def multiplier(self, dtype: str) -> Callable[[Array], Array]:
         weights, slopes, grams = mapped(lambda a: self.lib.cast(a, dtype), (self.weights, self.slopes, self.grams))
         transposed = [w.mT for w in weights]  # formed once: XLA's products with a transposed view are slower
 
@@ -150,28 +152,21 @@ class LinearMLP:
         return _backward(self.lib.xp.ones_like(self.value), self.weights, self.slopes)
 
 
-class LinearNetwork(ABC):
+class LinearNetwork(Linearised):
     """A network of the user's own, linearised by its library's differentiation, which a subclass gives.
 
-    A subclass has `lib`, `X` (N, *shape), `params` and `value`.
+    A subclass has `lib`, `X` (N, *shape) and `params`, too.
     """
 
     lib: Any
     X: Array
     params: Any
-    value: Array
-
-    @abstractmethod
-    def jvp(self, change: Any) -> Array: ...
-
-    @abstractmethod
-    def vjp(self, v: Array) -> Any: ...
 
     @abstractmethod
     def rows(self, X: Array) -> Array:
         """J at some points, (n, K, parameters), the last layer's parameters last."""
 
-    def multiplier(self, dtype: str) -> Any:
+    def multiplier(self, dtype: str) -> Callable[[Array], Array]:
         def product(one: Array) -> Array:
             return self.lib.cast(self.jvp(self.vjp(self.lib.cast(one, "float64"))), dtype)
 

@@ -133,32 +133,33 @@ class StochasticGradient(Solver):
         points = np.stack([order.permutation(n_samples) for order in orders])
         out, rows = points[:, :held], points[:, held:]
         size = min(self.batch_size, rows.shape[1])
-        batches = rows.shape[1] // size
-        rates = self.rates(batches)
-        pull, together = np.asarray(problem.noise_std**2 / (n_samples - held)), 8 * problem.net.parameters(y.shape[2])
-        epoch, waited = 0, np.zeros(len(orders), int)
+        batches, patience = rows.shape[1] // size, np.asarray(self.patience or self.epochs)
+        rates, pull = self.rates(batches), np.asarray(problem.noise_std**2 / (n_samples - held))
+        together, epoch, waited = 8 * problem.net.parameters(y.shape[2]), 0, np.zeros(len(orders), int)
+
+        def residuals(params: Params) -> Float[np.ndarray, " bodies"]:
+            f = np.swapaxes(backend.functions(problem.net, params, problem.X, "float64"), 1, 2)
+            return np.linalg.norm(np.take_along_axis(f - y, rows[:, :, None], axis=1), axis=(1, 2))
+
         with backend.settings():
-            own = problem.start, out, y
-            norms = backend.arrays(
-                backend.each(_residual, problem.net, (problem.X,), (problem.start, rows, y), together)
-            )
             nothing = mapped(np.zeros_like, problem.start)
             memory = (nothing, nothing) if self.optimizer == "adam" else ()
             state = problem.start, memory, problem.start, np.full(len(orders), np.inf), waited
+            # Held-out points by as many at a time as a batch has; copies of the last fill up, and do not count.
+            unseen = np.pad(out, [(0, 0), (0, -held % size)], "edge").reshape(len(orders), -1, size)
+            counts = (np.arange(unseen[0].size) < held).reshape(-1, size, 1) * 1.0
             while epoch < self.epochs and (self.patience is None or (waited < self.patience).any()):
                 shuffled = np.stack([order.permutation(own) for order, own in zip(orders, rows, strict=True)])
                 chosen = shuffled[:, : batches * size].reshape(len(orders), batches, size)
-                patience = np.asarray(self.patience or self.epochs)
-                shared = problem.X, rates[epoch], pull, np.asarray(float(epoch * batches)), patience
-                state = backend.each(_epoch, problem.net, shared, (*own, chosen, state), together)
+                shared = problem.X, rates[epoch], pull, np.asarray(float(epoch * batches)), patience, counts
+                own = problem.start, unseen, y, chosen, state
+                state = backend.each(_epoch, problem.net, shared, own, together)
                 epoch += 1
                 tick()
                 waited = backend.arrays(state[-1])
-            best = state[0] if self.patience is None else state[2]
-            last = backend.arrays(backend.each(_residual, problem.net, (problem.X,), (best, rows, y), together))
-            best = backend.arrays(best)
+            best = backend.arrays(state[0] if self.patience is None else state[2])
         targets = np.take_along_axis(y, rows[:, :, None], axis=1)
-        left = float(relative(last, norms, targets).max())
+        left = float(relative(residuals(best), residuals(problem.start), targets).max())
         if not left <= 1:
             raise DivergenceError(
                 f"{self.optimizer}: training residual {left:.1e} of the first after {epoch} epochs at learning_rate = "
@@ -173,21 +174,14 @@ def _at(rows: Any, y: Any, lib: Backend) -> Any:
     return y[rows] if rows.ndim == 1 else y[lib.constant(np.arange(len(y)), y)[:, None], rows]
 
 
-def _residual(lib: Backend, net: Network, shared: Any, own: Any) -> Any:
-    """The norm of the residual at some rows of X."""
-    params, rows, y = own
-    r = lib.values(net, params, shared[0][rows]) - _at(rows, y, lib)
-    return lib.norm(r)
-
-
 def _epoch(lib: Backend, net: Network, shared: Any, own: Any) -> Any:
     """One step per batch on the mean over a batch of 1/2 ||f(x) - y||^2, plus pull / 2 ||theta - theta_0||^2.
 
     The state holds parameters, the optimiser's memory, and the best parameters with their loss on the held-out points,
     which a body that has run out of patience keeps while others of its block train on.
     """
-    X, rates, pull, done, patience = shared
-    start, out, y, batches, (params, memory, best, lowest, waited) = own
+    X, rates, pull, done, patience, counts = shared
+    start, unseen, y, batches, (params, memory, best, lowest, waited) = own
     xp = lib.xp
 
     def step(i: Any, state: Any) -> Any:
@@ -201,12 +195,16 @@ def _epoch(lib: Backend, net: Network, shared: Any, own: Any) -> Any:
         return mapped(lambda p, u: p - rates[i] * u, params, slope), memory
 
     params, memory = lib.loop(batches.shape[-2], step, (params, memory))
-    if out.shape[-1]:
-        loss = _residual(lib, net, (X,), (params, out, y))
+    if len(counts):
+
+        def add(i: Any, total: Any) -> Any:
+            error = lib.values(net, params, X[unseen[..., i, :]]) - _at(unseen[..., i, :], y, lib)
+            return total + (counts[i] * error**2).sum(-1).sum(-1)
+
+        loss = lib.loop(len(counts), add, xp.zeros_like(lowest))
         better = (loss < lowest) & (waited < patience)
-        best = mapped(
-            lambda a, b: xp.where(better.reshape(*better.shape, *[1] * (a.ndim - better.ndim)), a, b), params, best
-        )
+        shape = (*better.shape, 1, 1)
+        best = mapped(lambda a, b: xp.where(better.reshape(shape[: a.ndim]), a, b), params, best)
         lowest, waited = xp.where(better, loss, lowest), xp.where(better, 0, waited + 1)
     return params, memory, best, lowest, waited
 
