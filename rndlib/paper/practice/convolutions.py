@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rndlib import kernels
-from rndlib.jax import Function
+from rndlib.jax import Function, conv
 from rndlib.paper.practice.references import neural_tangents
 from rndlib.torch import Module
 
@@ -39,9 +39,7 @@ def in_jax(channels: int, sigma_w: float = 1.5, sigma_b: float = 0.1) -> Functio
     def convolution(layer, x):
         weights, biases = scaled(layer)
         window = weights.reshape(3, 3, x.shape[-1], -1)
-        return (
-            jax.lax.conv_general_dilated(x, window, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")) + biases
-        )
+        return conv(x, window, (2, 2)) + biases
 
     def apply(parameters, x):
         for layer in parameters[:-1]:
