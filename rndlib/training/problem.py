@@ -87,6 +87,12 @@ class Problem:
         y = np.swapaxes(self.targets, 1, 2)
         return y, np.zeros_like(y) if self.offsets is None else self.offsets
 
+    @property
+    def body_bytes(self) -> int:
+        """Size of the parameters, or of one layer's activations, of one body: what a step computes at a time."""
+        heads, n = self.targets.shape[1:]
+        return 8 * max(n * max(self.net.width, heads), self.net.parameters(heads))
+
 
 @dataclass(frozen=True)
 class Task:

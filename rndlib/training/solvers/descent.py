@@ -66,7 +66,7 @@ class GradientDescent(Solver):
             problem.by_points,
             (problem.noise_std, self.learning_rate, self.steps),
         )
-        shared, together = (problem.X, *map(np.asarray, numbers)), 8 * problem.net.parameters(problem.targets.shape[1])
+        shared = problem.X, *map(np.asarray, numbers)
         with backend.settings():
             largest = largest_eigenvalue(problem, backend)
             if self.learning_rate >= 2 / largest:
@@ -76,7 +76,7 @@ class GradientDescent(Solver):
                     f"give less (learning_rate / n_samples = {self.learning_rate / n:.3g} is the same rate on the mean "
                     "loss), or use GradientFlow"
                 )
-            trained = backend.each(_descend, problem.net, shared, (problem.start, offsets, y), together)
+            trained = backend.each(_descend, problem.net, shared, (problem.start, offsets, y), problem.body_bytes)
             params, first, last = backend.arrays(trained)
         left = float(relative(last, first, problem.targets).max())
         if not left <= 1:
@@ -93,11 +93,10 @@ def largest_eigenvalue(problem: Problem, backend: Backend) -> float:
     It is slightly too small. A learning rate that passes by that margin and diverges is caught after training.
     """
     bodies, heads, n = problem.targets.shape
-    together = 8 * problem.net.parameters(heads)
     start = np.sin(np.arange(1.0, 1.0 + n * heads)).reshape(n, heads)  # irregular, not orthogonal to eigenvectors
     v = np.tile(start / np.linalg.norm(start), (bodies, 1, 1))
     with backend.settings():
-        found = backend.each(_largest_eigenvalue, problem.net, (problem.X,), (problem.start, v), together)
+        found = backend.each(_largest_eigenvalue, problem.net, (problem.X,), (problem.start, v), problem.body_bytes)
         return float(backend.arrays(found).max()) + problem.noise_std**2
 
 

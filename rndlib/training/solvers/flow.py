@@ -188,7 +188,7 @@ class _Integration:
         self.shared = X, chunked(np, places, backend.chunk(net, X)), np.asarray(problem.noise_std), tuple(spectrum)
         y, offsets = problem.by_points
         self.own = problem.start, offsets, y
-        self.together = 8 * max(n * max(net.width, heads), net.parameters(heads)) if dense(n, heads) else 0
+        self.together = problem.body_bytes if dense(n, heads) else 0
         self.evaluations, self.left = np.zeros(self.bodies, int), np.zeros(self.bodies)
         advice = conditioning.advice(spectrum.values, flow.time)
         self.further = f"; {advice}" if advice else ""
