@@ -26,7 +26,7 @@ class RNDBonus(ModuleBonus):
     is the number (for a network of your own, with `Module(network, scales=1.0)`).
 
     In the loop of an agent, much of this is lost. Adam and other optimisers that rescale gradients train with another
-    kernel. Minibatches and `update_proportion` add noise. Observations count by how often and how recently they came.
+    kernel. Minibatches add noise. Observations count by how often and how recently they came.
     When the running statistics change, so do the inputs that the predictor was trained on. What remains is a novelty
     that starts as the variance of an untrained ensemble, and falls where the predictor learns.
 
@@ -45,7 +45,7 @@ class RNDBonus(ModuleBonus):
         from PyTorch's generator; or a `Module`, or an `MLP`. None for an `MLP` of its default settings.
     seed: Seed of the networks and of all later random draws, >= 0. PyTorch's generator is left as it is.
     dtype: Type of the weights; None for that of the network, and for an MLP PyTorch's default, float32.
-    normalise, update_proportion, learning_rate, optimizer: As in `ModuleBonus`.
+    normalise, learning_rate, optimizer: As in `ModuleBonus`.
 
     Raises
     ------
@@ -72,7 +72,6 @@ class RNDBonus(ModuleBonus):
         seed: int = 0,
         dtype: torch.dtype | None = None,
         normalise: bool = True,
-        update_proportion: float = 1.0,
         learning_rate: float = 1e-3,
         optimizer: Callable[[list[nn.Parameter]], Optimizer] | None = None,
     ):
@@ -88,7 +87,6 @@ class RNDBonus(ModuleBonus):
             drawn(net, heads, bodies, seed, Role.PREDICTOR, dtype),
             drawn(net, heads, bodies, seed, Role.TARGET, dtype),
             normalise=normalise,
-            update_proportion=update_proportion,
             learning_rate=learning_rate,
             optimizer=optimizer,
             seed=seed,

@@ -13,7 +13,6 @@ from jaxtyping import Float, Shaped
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
-from torch.utils.checkpoint import checkpoint
 
 from rndlib import checks
 from rndlib.estimators import NotFittedError
@@ -35,8 +34,7 @@ class ModuleBonus(nn.Module):
     Observations are numeric tensors or arrays (batch, *obs_shape). Both modules receive them normalised, in the dtype
     of the predictor's weights, and return (batch, outputs). `meaning` says what the bonus is; if it is not the variance
     of an ensemble, the constructor warns with `MismatchWarning`. Large batches go through the networks in parts, so
-    frames of bytes may fill the memory: no method converts more than some 4 million numbers at a time. Behind `loss`
-    and `errors`, the backward pass computes these parts again.
+    frames of bytes may fill the memory: no method but `errors` converts more than some 4 million numbers at a time.
 
     The target is frozen and held in eval mode. All random draws come from one generator on the CPU, so they are the
     same on every device. `state_dict` has the states of the generator and the optimiser as well, in one tensor of
@@ -47,8 +45,6 @@ class ModuleBonus(nn.Module):
     obs_shape: Shape of one observation; a number n stands for (n,).
     predictor, target: Modules that share no trainable weights. They become part of this one.
     normalise: Whether to centre and scale by the statistics of `observe`, and to clip at 5 standard deviations.
-    update_proportion: In (0, 1]: probability that an observation counts in a loss, drawn independently for each (Burda
-        et al., 2019). With many environments, this keeps the predictor from learning too fast.
     learning_rate: Learning rate of Adam, which `update` uses, > 0.
     optimizer: Function that makes a `torch.optim.Optimizer` from parameters, instead of Adam.
     seed: Seed of the generator, >= 0.
@@ -69,16 +65,12 @@ class ModuleBonus(nn.Module):
         target: nn.Module,
         *,
         normalise: bool = True,
-        update_proportion: float = 1.0,
         learning_rate: float = 1e-3,
         optimizer: Callable[[list[nn.Parameter]], Optimizer] | None = None,
         seed: int = 0,
     ):
         super().__init__()
         self.obs_shape = shape(obs_shape)
-        self.update_proportion = checks.positive("update_proportion", update_proportion)
-        if update_proportion > 1:
-            raise ValueError(f"update_proportion = {update_proportion!r}: give a number above 0, and 1 at most")
         checks.positive("learning_rate", learning_rate)
         self.meaning = explain(predictor, target, probes(self.obs_shape, whole=not normalise))
         trained = [p for p in predictor.parameters() if p.requires_grad]
@@ -111,15 +103,25 @@ class ModuleBonus(nn.Module):
         NotFittedError: The bonus normalises, and `observe` was never called.
         DivergenceError: The novelty is not finite. On an accelerator the next `update` raises it.
         """
+        rows = self._rows(obs)
         with torch.no_grad():
-            novelty = self._finite(self._in_parts(self._novelty, self._rows(obs)))
+            novelty = torch.cat([self._novelty(part) for part in parts(rows, _AT_ONCE)])
+        largest = novelty.max()
+        if novelty.device.type != "cpu":  # where asking would wait
+            self._pending = self._pending + 0 * largest
+        elif not isfinite(largest):
+            raise DivergenceError(_DIVERGED)
         if isinstance(obs, Tensor):
             return novelty
         return novelty.to(torch.promote_types(novelty.dtype, torch.float32)).numpy(force=True)  # which has no bfloat16
 
     def errors(self, obs: Observations) -> Float[Tensor, "batch outputs"]:
-        """Predictor minus target, (batch, outputs), with gradient. Raises as `forward`."""
-        return self._in_parts(self._errors, self._rows(obs))
+        """Predictor minus target, (batch, outputs), with gradient. Raises NotFittedError as `forward`.
+
+        Half its mean square is what `update` minimises: add it to the loss of an agent whose own optimiser has
+        `predictor.parameters()`.
+        """
+        return self._errors(self._rows(obs))
 
     @torch.no_grad()
     def observe(self, obs: Observations) -> None:
@@ -130,16 +132,6 @@ class ModuleBonus(nn.Module):
             )
         self.normaliser.observe(self._rows(obs))
 
-    def loss(self, obs: Observations) -> Float[Tensor, ""]:
-        """Mean novelty of the observations that count, with gradient; 0 if none counts. Raises as `forward`.
-
-        Add it to an agent's loss, and give that optimiser `predictor.parameters()`.
-        """
-        rows = self._rows(obs)
-        for counted in self._minibatches(rows, len(rows)):
-            return self._finite(self._in_parts(self._novelty, counted)).mean()
-        return 0 * self._novelty(rows[:1]).mean()
-
     @torch.enable_grad()
     def update(self, obs: Observations, *, epochs: int = 1, minibatch_size: int | None = None) -> float:
         """Train the predictor on observations (batch, *obs_shape), with one optimiser step per minibatch.
@@ -147,23 +139,23 @@ class ModuleBonus(nn.Module):
         epochs: Passes over the observations, >= 1.
         minibatch_size: Observations per step, >= 1; None for all.
 
-        Returns the mean novelty of the observations that counted, each measured before its step; 0 if none counted.
-        Raises as `forward`, after the last step.
+        Returns the mean novelty of the observations, each measured before its step. Raises as `forward`, after the
+        last step. With many environments, a random quarter of the observations keeps the predictor from learning too
+        fast (Burda et al., 2019).
         """
         rows = self._rows(obs).detach()
         size = len(rows) if minibatch_size is None else checks.whole("minibatch_size", minibatch_size, at_least=1)
         self._bind()
-        count, total, self._pending = 0, self._pending, 0.0
-        for _ in range(checks.whole("epochs", epochs, at_least=1)):
-            for counted in self._minibatches(rows, size):
+        epochs, total, self._pending = checks.whole("epochs", epochs, at_least=1), self._pending, 0.0
+        for _ in range(epochs):
+            for minibatch in self._minibatches(rows, size):
                 self.optimizer.zero_grad()
-                for part in parts(counted, _AT_ONCE):
+                for part in parts(minibatch, _AT_ONCE):
                     novelty = self._novelty(part).sum()
-                    (novelty / len(counted)).backward()
+                    (novelty / len(minibatch)).backward()
                     total = total + novelty.detach()
                 self.optimizer.step()
-                count += len(counted)
-        mean = float(total) / max(count, 1)  # waits for the device
+        mean = float(total) / len(rows) / epochs  # waits for the device
         if not isfinite(mean):
             raise DivergenceError(_DIVERGED)
         return mean
@@ -246,30 +238,8 @@ class ModuleBonus(nn.Module):
     def _novelty(self, rows: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, " batch"]:
         return self._errors(rows).square().mean(1) / 2
 
-    def _finite(self, novelty: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
-        """The novelty, which must be finite: asked at once on the CPU, and on an accelerator by the next `update`."""
-        largest = novelty.detach().max()
-        if largest.device.type != "cpu":
-            self._pending = self._pending + 0 * largest
-        elif not isfinite(largest):
-            raise DivergenceError(_DIVERGED)
-        return novelty
-
-    def _in_parts(self, function: Callable[[Tensor], Tensor], rows: Shaped[Tensor, "batch *shape"]) -> Tensor:
-        """function(rows), which keeps no more than one part's floating-point numbers for the backward pass."""
-        if len(several := parts(rows, _AT_ONCE)) == 1:
-            return function(rows)
-        return torch.cat([checkpoint(function, part, use_reentrant=False) for part in several])
-
     def _minibatches(self, rows: Shaped[Tensor, "batch *shape"], size: int) -> Iterator[Tensor]:
-        """The rows that count, of one minibatch of this size after the other; of all rows, in their order."""
-        if size >= len(rows) and self.update_proportion == 1:
-            yield rows
-            return
-        order = torch.arange(len(rows), device="cpu")
-        if size < len(rows):
-            order = torch.randperm(len(rows), generator=self.generator, device="cpu")
-        counts = torch.rand(len(rows), generator=self.generator, device="cpu") < self.update_proportion
-        for chosen in order.split(size):
-            if len(counted := chosen[counts[chosen]]):
-                yield rows[counted.to(rows.device)]
+        if size >= len(rows):
+            return iter([rows])
+        order = torch.randperm(len(rows), generator=self.generator, device="cpu").to(rows.device)
+        return (rows[chosen] for chosen in order.split(size))
