@@ -21,7 +21,7 @@
 # > of freedom.\
 # > **Verdict.** The distributions differ from the law by M2 0.01 and from each other by M2-pair 0.012 (in probability,
 # > root mean square), with 0.03 allowed. One degree of freedom fewer is 0.11 away, weights 5 % larger 0.06. At infinite
-# > width, the variance over bodies is off by M-limit 0.038 at most, with 0.1 allowed.
+# > width, the variance over bodies is off by M-limit 0.041 at most, with 0.1 allowed.
 #
 # Corollary 3.2 equates expectations: on average over networks, half the squared RND error is the variance of an
 # ensemble. In practice nobody has that average. One has *one* RND network with $K$ outputs ("heads") on shared hidden
