@@ -28,7 +28,7 @@ not depend on the number of heads.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from copy import copy
-from functools import cached_property, partial
+from functools import cached_property
 from math import prod
 from typing import Any, ClassVar
 
@@ -75,10 +75,9 @@ class AnyNetwork(ABC):
     def __deepcopy__(self, memo: Any) -> "AnyNetwork":
         return self  # a description without weights, which scikit-learn copies with an estimator
 
-    def _rebuilt(self, *functions: Callable[..., Any]) -> tuple[Any, ...]:
-        """What `__reduce__` returns: a copy has the scales that were measured here, wherever it is unpickled."""
-        known = {name: value for name, value in vars(self).items() if name in ("outputs_axes", "tensors", "_fixed")}
-        return partial(type(self), *functions, scales=self.scales, output_scale=self.output_scale), (), known
+    def __getstate__(self) -> dict[str, Any]:
+        """With the scales that were measured here, wherever it is unpickled, and without weights."""
+        return {name: value for name, value in vars(self).items() if name not in ("_heads", "_templates")}
 
     def with_output_scale(self, output_scale: float | None) -> "AnyNetwork":
         """The same network with its outputs multiplied by another number. It is not measured again."""

@@ -65,9 +65,6 @@ class Function(AnyNetwork):
         self.init = init
         self.apply = apply
 
-    def __reduce__(self) -> Any:
-        return self._rebuilt(self.init, self.apply)
-
     @property
     def backend(self) -> Backend:
         return load("jax")

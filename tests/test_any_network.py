@@ -66,12 +66,6 @@ def test_measured_scales_are_those_of_the_initialisation():
         assert tensor.outputs_axis == (0 if name.startswith("4") else None)
 
 
-def test_what_starts_the_same_in_every_draw_has_no_prior():
-    tensors = Module(convolutional).tensors
-    assert tensors["1.weight"].scale == tensors["1.bias"].scale == 0
-    assert min(tensors[name].scale for name in ("0.weight", "5.weight")) > 0
-
-
 def test_scales_belong_to_one_output():
     """A head evaluated alone is the function that it is among others, up to rounding."""
     net = Module(kaiming)

@@ -1,6 +1,7 @@
 """A PyTorch module as a network."""
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from threading import Lock, local
 from typing import Any, ClassVar
 
@@ -64,10 +65,10 @@ class Module(AnyNetwork):
     ):
         super().__init__(scales, output_scale)
         self.build = build
-        self._templates = local()  # `functional_call` changes a module while it runs, so every thread has its own
 
-    def __reduce__(self) -> Any:
-        return self._rebuilt(self.build)
+    @cached_property
+    def _templates(self) -> local:
+        return local()  # `functional_call` changes a module while it runs, so every thread has its own
 
     @property
     def backend(self) -> Backend:
