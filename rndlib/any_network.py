@@ -1,6 +1,6 @@
 """A network that the user wrote, in the parametrisation that the theorems are about.
 
-The paper's parameters start at N(0, 1), and every factor stands outside of them (Eq. 1). Any network can be written
+The paper's parameters start at N(0, 1), and all factors are part of the network (Eq. 1). Any network can be written
 that way: where a tensor of weights starts with standard deviation s, write w = s omega and train omega. Gradient flow
 on omega has the tangent kernel
 
@@ -11,8 +11,8 @@ weights below the head and is 0 in the head. The covariance of the error u - g~ 
 
     Cov(u) + Cov(J psi) = E[J_head S^2 J_head'] + E[J_body S^2 J_body'] = E[Theta],
 
-at any width, if the head is affine in weights of mean zero that nothing else shares: u = J_head w_head. The law of psi
-matters through its mean and covariance only.
+at any width, if the head is affine in weights of mean zero that nothing else shares: u = J_head w_head. Only the mean
+and covariance of psi matter.
 
 Gradient flow on w itself has the tangent kernel J J'. With it, psi would have to have variance 1 in every weight,
 whatever law the weights start from, and the head's part of psi would be w_head - zeta with zeta ~ N(0, 1), not 0. In
@@ -21,52 +21,32 @@ the standard parametrisation that prior grows with the width and has no limit, s
 A tensor that starts the same in every draw, such as a bias of zero or a gain of one, has s = 0: it has no prior
 uncertainty and is not trained (`AnyNetwork.untrained` names them).
 
-Scales are those of a network with one output, whatever number of heads it has, so that the function of a head does not
-depend on the heads beside it.
+Scales are those of a network with one output, whatever number of heads it has, so that the function of one head does
+not depend on the number of heads.
 """
 
-import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from copy import copy
-from functools import cached_property, partial
-from math import ceil, prod, sqrt
-from pathlib import Path
-from sysconfig import get_paths
-from typing import Any, ClassVar, NamedTuple
+from functools import cached_property
+from math import prod
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
 
-from rndlib import checks
+from rndlib import checks, initial_scales
+from rndlib.examination import examine
+from rndlib.initial_scales import Tensor, Weights
 from rndlib.network import MLP
 
-Weights = dict[str, np.ndarray]
-"""Tensors by name, in float64."""
 Points = Float[np.ndarray, "n *shape"]
-Derivatives = dict[str, Float[np.ndarray, "n _"]]
-"""Those of the first output at every point with respect to every tensor, which is flattened, by name."""
-
-_ENTRIES = 4096
-"""Numbers that a measured scale rests on, which leaves it a standard error of 1 %, where _MOST draws give as many."""
-_FEWEST, _MOST = 8, 64
-_APART = 5.0  # standard errors between two measurements of one scale
-_HEAD = 2**20  # most numbers in the head of a network that is drawn to compare its scales
-_PROBES = 4  # points that a network is tried on before it is trained
-_ROUNDING = 1e-8  # relative to the largest output
-
-
-class Tensor(NamedTuple):
-    """The standard deviation of a tensor's entries at the start, 0 where they start the same in every draw; and the
-    axis along which a head has one slice per output, None for a tensor below the head."""
-
-    scale: float
-    outputs_axis: int | None
+Omega = list[tuple[np.ndarray, ...]]
+"""Parameters of one network: each tensor below the head is a layer of its own, and the head is the last layer."""
 
 
 class AnyNetwork(ABC):
-    """What rndlib asks of a network that the user wrote. Points are (N, *shape), outputs (N, outputs).
+    """The interface of a network of your own. Points are (N, *shape), outputs (N, outputs).
 
     It is trained in omega = w / s. Its parameters are laid out as those of an `MLP` are (`rndlib.training.weights`):
     each tensor below the head is a layer of its own, and the head, with the outputs on the first axis, is the last one.
@@ -82,6 +62,8 @@ class AnyNetwork(ABC):
 
     library: ClassVar[str]
     """The backend that trains it: "jax" or "torch"."""
+    differentiable: ClassVar[str]
+    """What to do where its library cannot differentiate it."""
 
     def __init__(self, scales: float | Mapping[str, float] | None = None, output_scale: float | None = 1.0):
         self.scales = scales
@@ -93,10 +75,9 @@ class AnyNetwork(ABC):
     def __deepcopy__(self, memo: Any) -> "AnyNetwork":
         return self  # a description without weights, which scikit-learn copies with an estimator
 
-    def _rebuilt(self, *functions: Callable[..., Any]) -> tuple[Any, ...]:
-        """What `__reduce__` returns: a copy has the scales that were measured here, wherever it is unpickled."""
-        known = {name: value for name, value in vars(self).items() if name in ("outputs_axes", "tensors", "_fixed")}
-        return partial(type(self), *functions, scales=self.scales, output_scale=self.output_scale), (), known
+    def __getstate__(self) -> dict[str, Any]:
+        """With the scales that were measured here, wherever it is unpickled, and without weights."""
+        return {name: value for name, value in vars(self).items() if name not in ("_heads", "_templates")}
 
     def with_output_scale(self, output_scale: float | None) -> "AnyNetwork":
         """The same network with its outputs multiplied by another number. It is not measured again."""
@@ -106,31 +87,41 @@ class AnyNetwork(ABC):
 
     # --------------------------------------------------------------------------------------- what each library defines
 
+    @property
     @abstractmethod
-    def arrays(self, outputs: int, seed: int) -> Weights:
-        """All arrays of numbers of a new network, by name: its weights, and what is never trained."""
+    def backend(self) -> Any:
+        """The `rndlib.training.backends.Backend` of its library."""
 
     @abstractmethod
-    def initial(self, outputs: int, seed: int) -> Weights:
-        """The weights of a new network with this many outputs, drawn by its own library."""
+    def arrays(self, outputs: int, seed: int) -> tuple[Weights, Weights]:
+        """The weights of a new network with this many outputs, drawn by its own library; and all other arrays."""
 
     @abstractmethod
-    def functions(self, weights: Weights, X: Points) -> Float[np.ndarray, "n outputs"]:
-        """The outputs at X."""
-
-    @abstractmethod
-    def derivatives(self, weights: Weights, X: Points) -> Derivatives:
-        """The derivatives of the first output at X."""
-
-    @abstractmethod
-    def _differentiate(self, weights: Weights, X: Points) -> None:
-        """Differentiate the outputs at X once, in the way of training, for the errors that this may raise."""
+    def of_omega(self, omega: Any, X: Any) -> Any:
+        """The outputs at X, a function of the parameters that are trained, in arrays and precision of the library."""
 
     @abstractmethod
     def _largest(self, x: Float[np.ndarray, "1 *shape"]) -> int:
         """`activations`, by a trace of the network."""
 
-    # ------------------------------------------------------------------------------------------------------ parameters
+    # ----------------------------------------------------------------------------------------------------- its values
+
+    def values(self, omega: Omega, X: Points) -> Float[np.ndarray, "n ..."]:
+        """The outputs at X, (N, outputs)."""
+        return self._computed(_values, omega, X)
+
+    def jacobian(self, omega: Omega, X: Points) -> Float[np.ndarray, "n outputs parameters"]:
+        """The derivatives of all outputs at X, with those by the head last."""
+        return self._computed(_jacobian, omega, X)
+
+    def differentiate(self, omega: Omega, X: Points) -> None:
+        """Take the derivative of 1/2 ||f(X)||^2 once, for the errors that this may raise."""
+        self._computed(_head_gradient, omega, X)
+
+    def _computed(self, program: Callable[..., Any], omega: Omega, X: Points) -> Any:
+        lib, stacked = self.backend, [tuple(a[None] for a in layer) for layer in omega]
+        with lib.settings():
+            return lib.arrays(lib.each(program, self, (X,), stacked))[0]
 
     def activations(self, x: Float[np.ndarray, "1 *shape"]) -> int:
         """Size of the largest array between the input x, one point, and the outputs."""
@@ -138,42 +129,41 @@ class AnyNetwork(ABC):
             self._activations[x.shape] = self._largest(x)
         return self._activations[x.shape]
 
-    @property
-    def untrained(self) -> tuple[str, ...]:
-        """Names of the tensors that start the same in every draw, such as biases of zero and gains of one.
+    def examine(self, X: Points) -> None:
+        """Try the network on some rows of X, and refuse what the theorems do not hold for, or what rndlib cannot train.
 
-        They have no prior and are not trained. Draw them at random, or give `scales`, if they should be.
+        Points of a shape that it was tried on before are only tried for outputs that are not finite.
+
+        Raises
+        ------
+        ValueError: The network fails at these points, or cannot be differentiated; its weights are not a function of
+            the seed; the outputs have the wrong shape, change from call to call, depend on the other rows of a batch,
+            are not finite, or are not affine in the head; or two outputs share weights of the head.
         """
-        return tuple(name for name, tensor in self.tensors.items() if not tensor.scale)
+        examine(self, X, briefly=X.shape[1:] in self._examined)
+        self._examined.add(X.shape[1:])
 
-    @cached_property
-    def shapes(self) -> list[list[tuple[int, ...]]]:
-        """The shapes of the tensors of every layer, for one output."""
-        return [[a.shape for a in layer] for layer in self._relative(self._heads[0])]
+    # ------------------------------------------------------------------------------------------------------ parameters
 
-    @property
-    def hidden_parameters(self) -> int:
-        """Number of trained weights below the head."""
-        return sum(prod(shape) for layer in self.shapes[:-1] for shape in layer)
-
-    @property
-    def width(self) -> int:
-        """Number of features that the head reads: the size of its largest tensor, for one output."""
-        return max(prod(shape) for shape in self.shapes[-1])
-
-    def parameters(self, heads: int) -> int:
-        """Number of trained weights, for an output of `heads`."""
-        return self.hidden_parameters + heads * sum(prod(shape) for shape in self.shapes[-1])
-
-    def draw(self, outputs: int, seed: int) -> list[tuple[np.ndarray, ...]]:
+    def draw(self, outputs: int, seed: int) -> Omega:
         """The parameters omega of a new network.
 
         Raises as `tensors`, and if the head starts the same in every draw, or by a law that depends on `outputs`.
         """
-        self._compare(outputs)
+        if self.scales is None and outputs > self._compared:
+            self._compared = initial_scales.compare(self.initial, self._heads[0], self.tensors, self.width, outputs)
         return self._relative(self.initial(outputs, seed))
 
-    def _relative(self, weights: Weights) -> list[tuple[np.ndarray, ...]]:
+    def initial(self, outputs: int, seed: int) -> Weights:
+        """The weights of a new network with this many outputs."""
+        return self.arrays(outputs, seed)[0]
+
+    @property
+    def of_two(self) -> Omega:
+        """The parameters of a network with two outputs."""
+        return self._relative(self._heads[1])
+
+    def _relative(self, weights: Weights) -> Omega:
         """The parameters omega = w / s, layer by layer."""
         body, head = self._layout
         scaled = {name: weights[name] / scale for name, scale, _ in (*body, *head)}
@@ -221,36 +211,13 @@ class AnyNetwork(ABC):
             )
         return {name: one[name] for name in self.untrained}
 
-    # ---------------------------------------------------------------------------------------------------------- scales
+    @property
+    def untrained(self) -> tuple[str, ...]:
+        """Names of the tensors that start the same in every draw, such as biases of zero and gains of one.
 
-    @cached_property
-    def _heads(self) -> tuple[Weights, Weights]:
-        """Weights of networks with one output and with two. Kept, as drawing them can take long."""
-        return self.initial(1, 0), self.initial(2, 0)
-
-    @cached_property
-    def outputs_axes(self) -> dict[str, int | None]:
-        """The axis of the outputs in every tensor, by name: a number in the head, None below it.
-
-        Raises a ValueError if the tensors do not depend on the number of outputs as those of a last layer do.
+        They have no prior and are not trained. Draw them at random, or give `scales`, if they should be.
         """
-        one, two = self._heads
-        checks.require(
-            set(one) == set(two),
-            "the names of the network's tensors depend on the number of outputs: keep them the same",
-        )
-        axes: dict[str, int | None] = {}
-        for name, array in one.items():
-            of_one, of_two = array.shape, two[name].shape
-            grown = [axis for axis, (a, b) in enumerate(zip(of_one, of_two, strict=False)) if a != b]
-            checks.require(
-                len(of_one) == len(of_two) and [(of_one[i], of_two[i]) for i in grown] in ([], [(1, 2)]),
-                f"tensor {name} has the shape {of_one} for one output and {of_two} for two: let no tensor but those of "
-                "the last layer depend on outputs, and give them one slice per output",
-            )
-            axes[name] = grown[0] if grown else None
-        checks.require(set(axes.values()) != {None}, "the network ignores outputs: give its last layer that many units")
-        return axes
+        return tuple(name for name, tensor in self.tensors.items() if not tensor.scale)
 
     @cached_property
     def tensors(self) -> dict[str, Tensor]:
@@ -260,7 +227,7 @@ class AnyNetwork(ABC):
         """
         axes = self.outputs_axes
         if self.scales is None:
-            scales = self._measured()
+            scales = initial_scales.measured(self.initial, self._heads[0])
         elif isinstance(self.scales, Mapping):
             scales = dict(self.scales)
             checks.require(
@@ -270,129 +237,49 @@ class AnyNetwork(ABC):
             scales = dict.fromkeys(axes, float(self.scales))
         return {name: Tensor(scales[name], axis) for name, axis in axes.items()}
 
+    @cached_property
+    def outputs_axes(self) -> dict[str, int | None]:
+        """The axis of the outputs in every tensor, by name: a number in the head, None below it."""
+        return initial_scales.outputs_axes(*self._heads)
+
+    @cached_property
+    def _heads(self) -> tuple[Weights, Weights]:
+        """Weights of networks with one output and with two. Kept, as drawing them can take long."""
+        return self.initial(1, 0), self.initial(2, 0)
+
+    # ----------------------------------------------------------------------------------------------------------- sizes
+
+    @cached_property
+    def shapes(self) -> list[list[tuple[int, ...]]]:
+        """The shapes of the tensors of every layer, for one output."""
+        return [[a.shape for a in layer] for layer in self._relative(self._heads[0])]
+
     @property
-    def _draws(self) -> int:
-        """Networks from which scales are measured."""
-        return min(_MOST, max(_FEWEST, ceil(_ENTRIES / min(array.size for array in self._heads[0].values()))))
+    def hidden_parameters(self) -> int:
+        """Number of trained weights below the head."""
+        return sum(prod(shape) for layer in self.shapes[:-1] for shape in layer)
 
-    def _measured(self) -> dict[str, float]:
-        """Standard deviation of each tensor's entries, about their own means over draws."""
-        first, draws = self._heads[0], self._draws
-        total = {name: np.zeros_like(array) for name, array in first.items()}
-        squares = dict.fromkeys(first, 0.0)
-        for seed in range(1, draws):
-            for name, array in self.initial(1, seed).items():
-                away = array - first[name]  # about the first draw, so that entries that do not vary give exactly 0
-                total[name] += away
-                squares[name] += float(np.sum(away**2))
-        return {
-            name: sqrt(max(0.0, squares[name] - float(np.sum(total[name] ** 2)) / draws) / array.size / (draws - 1))
-            for name, array in first.items()
-        }
+    @property
+    def width(self) -> int:
+        """Number of features that the head reads: the size of its largest tensor, for one output."""
+        return max(prod(shape) for shape in self.shapes[-1])
 
-    def _compare(self, outputs: int) -> None:
-        """Refuse measured scales that depend on the number of outputs, as Glorot's do.
-
-        Two networks are compared with those of one output: with as many outputs as the head has inputs, or more, if
-        memory allows, where no law by the number of outputs stays within the errors of measurement.
-        """
-        if self.scales is not None or outputs <= self._compared:
-            return
-        many = max(outputs, min(max(self.width, _ENTRIES // self.width), _HEAD // self.width))
-        one, other = (self.initial(many, seed) for seed in range(2))
-        for name, tensor in self.tensors.items():
-            # Relative standard errors of Gaussian numbers; those of bounded ones are smaller.
-            numbers = one[name].size, self._heads[0][name].size * (self._draws - 1)
-            error = sqrt(sum(1 / (2 * n) for n in numbers))
-            scale = sqrt(float(np.mean((one[name] - other[name]) ** 2)) / 2)
-            checks.require(
-                abs(scale - tensor.scale) <= _APART * error * tensor.scale,
-                f"tensor {name} starts with the deviation {tensor.scale:.3g} for one output and {scale:.3g} for "
-                f"{many}, so a head would depend on the number of heads: draw it by its number of inputs alone (not by "
-                "Glorot's rule), or give scales",
-            )
-        self._compared = many
-
-    # -------------------------------------------------------------------------------------------------- what is refused
-
-    def examine(self, X: Points) -> None:
-        """Try the network on some rows of X, and refuse what the theorems do not hold for, or what rndlib cannot train.
-
-        Points of a shape that it was tried on before are only tried for outputs that are not finite.
-
-        Raises
-        ------
-        ValueError: The network fails at these points, or cannot be differentiated; its weights are not a function of
-            the seed; the outputs have the wrong shape, change from call to call, depend on the other rows of a batch,
-            are not finite, or are not affine in the head; or two outputs share weights of the head.
-        """
-        x, heads, weights = X[:_PROBES], 2, self._heads[1]
-        f = self.functions(weights, x)
-        checks.require(
-            f.shape == (len(x), heads),
-            f"the network with outputs = {heads} maps {x.shape} to {f.shape}: return (N, outputs)",
-        )
-        finite = np.isfinite(f).all()
-        checks.require(finite, "the network's outputs have a NaN or infinity: scale the inputs to about 1")
-        if x.shape in self._examined:
-            return
-        first, again = (self.arrays(heads, 0) for _ in range(2))
-        changed = [name for name, array in first.items() if not np.array_equal(array, again[name])]
-        checks.require(
-            not changed,
-            f"the network's {', '.join(changed)} differ between two draws with one seed: draw them from the key that "
-            "init is given in JAX, from PyTorch's generator on the CPU in build, and from nothing else",
-        )
-
-        def same(values: np.ndarray, others: np.ndarray, wrong: str) -> None:
-            near = np.abs(values - others).max() <= _ROUNDING * max(1.0, np.abs(values).max())
-            checks.require(near, f"the network's outputs {wrong}")
-
-        def turned(factor: float, output: int | slice = slice(None)) -> np.ndarray:
-            """The outputs with the head, or its slice for one output, multiplied."""
-            changed = {name: array.copy() for name, array in weights.items()}
-            for name, axis in self.outputs_axes.items():
-                if axis is not None:
-                    np.moveaxis(changed[name], axis, 0)[output] *= factor
-            return self.functions(changed, x)
-
-        same(f, self.functions(weights, x), "change from call to call: switch off dropout, .eval() in torch")
-        alone = np.concatenate([self.functions(weights, x[i : i + 1]) for i in range(len(x))])
-        same(f, alone, "depend on the other rows of the batch: normalise by groups or layers, not over the batch")
-        # A negative factor, which a ReLU at the end does not let pass, and not -1, which an odd function does.
-        same(
-            turned(-2.0) + 2 * f,
-            3 * turned(0.0),
-            "are not affine in the head's weights: let the head be the last layer, and share no weights with it",
-        )
-        same(f[:, 1], turned(2.0, output=0)[:, 1], "share weights of the head: give each output its own")
-        self._differentiate(weights, x)
-        self._examined.add(x.shape)
+    def parameters(self, heads: int) -> int:
+        """Number of trained weights, for an output of `heads`."""
+        return self.hidden_parameters + heads * sum(prod(shape) for shape in self.shapes[-1])
 
 
-class Fault(ValueError):
-    """An error inside a network that the user wrote, in a sentence."""
+def _values(lib: Any, net: AnyNetwork, shared: Any, own: Any) -> Any:
+    return lib.values(net, own, shared[0])
 
 
-@contextmanager
-def faults(what: str, remedy: str) -> Iterator[None]:
-    """Turn any error into a `Fault`: what fails, at which line of the user's, why, and what works."""
-    try:
-        yield
-    except MemoryError:
-        raise
-    except Exception as error:
-        cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
-        reason = str(cause).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
-        raise Fault(f"{what}{_line(cause)} ({type(cause).__name__}: {reason}): {remedy}") from cause
+def _jacobian(lib: Any, net: AnyNetwork, shared: Any, own: Any) -> Any:
+    return lib.linearise(net, own, shared[0]).rows(shared[0])
 
 
-def _line(error: BaseException) -> str:
-    """The last line of code that an error passed through outside of libraries."""
-    libraries = (*(get_paths()[of] for of in ("stdlib", "purelib", "platlib")), str(Path(__file__).parent))
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.line for frame in frames if not frame.filename.startswith(libraries)]
-    return f" at {lines[-1]!r}" if lines and lines[-1] else ""
+def _head_gradient(lib: Any, net: AnyNetwork, shared: Any, own: Any) -> Any:
+    tangent = lib.linearise(net, own, shared[0])
+    return tangent.vjp(tangent.value)[-1][0]
 
 
 Network = MLP | AnyNetwork

@@ -26,7 +26,7 @@ SHOWN = 3
 
 
 class ScaleWarning(UserWarning):
-    """A column of X, or y, is so far from the scale that the network is made for that the fit will mean little.
+    """X or y is far from the scale that the network expects, so the fit will be poor.
 
     >>> import warnings
     >>> from rndlib import checks

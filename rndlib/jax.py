@@ -1,7 +1,7 @@
-"""A JAX function of the user's own as a network of rndlib: Flax, Equinox, stax, or plain JAX."""
+"""A JAX function as a network: Flax, Equinox, stax, or plain JAX."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import prod
 from typing import Any, ClassVar
 
@@ -10,18 +10,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from rndlib.any_network import AnyNetwork, Derivatives, Points, Weights, faults
+from rndlib.any_network import AnyNetwork
+from rndlib.faults import faults
+from rndlib.initial_scales import Weights
+from rndlib.training.backends import Backend, load
 from rndlib.training.backends.jax import in_float64
 
 _TRACED = "give X in the shape that it reads, and let jax.numpy.where, lax.cond or lax.scan do what depends on values"
-_BACKWARD = "replace loops of unknown length by lax.scan, and custom_vjp by custom_jvp"
 
 
 class Function(AnyNetwork):
     """A network that is a function of its parameters, for the estimators, `kernels.empirical` and `initial`.
 
     It is trained in the parametrisation of the theorems: each array of weights relative to the scale of its initial
-    values (`rndlib.any_network`). The head is the last layer, whose arrays alone depend on the number of outputs.
+    values (`rndlib.any_network`). The head is the last layer. Only its arrays depend on the number of outputs.
     Everything is computed in float64. Convolutions by `conv` are many times faster on a CPU than XLA's own.
 
     Parameters
@@ -34,7 +36,7 @@ class Function(AnyNetwork):
 
     Raises
     ------
-    ValueError: The functions are not of that form, or are not what the theorems are about: the message says why.
+    ValueError: The functions are not of that form, or the theorems do not cover them; the message says why.
 
     >>> import jax
     >>> import numpy as np
@@ -49,6 +51,7 @@ class Function(AnyNetwork):
     """
 
     library: ClassVar[str] = "jax"
+    differentiable: ClassVar[str] = "replace loops of unknown length by lax.scan, and custom_vjp by custom_jvp"
 
     def __init__(
         self,
@@ -62,49 +65,28 @@ class Function(AnyNetwork):
         self.init = init
         self.apply = apply
 
-    def __reduce__(self) -> Any:
-        return self._rebuilt(self.init, self.apply)
+    @property
+    def backend(self) -> Backend:
+        return load("jax")
 
     @in_float64
-    def arrays(self, outputs: int, seed: int) -> Weights:
+    def arrays(self, outputs: int, seed: int) -> tuple[Weights, Weights]:
         leaves, _ = _leaves(self.init, outputs, seed)
-        return {name: np.asarray(leaf) for name, leaf in leaves if _of(leaf, jnp.number)}
-
-    @in_float64
-    def initial(self, outputs: int, seed: int) -> Weights:
-        leaves, _ = _leaves(self.init, outputs, seed)
-        return {name: np.asarray(leaf, np.float64) for name, leaf in leaves if _of(leaf, jnp.floating)}
-
-    @in_float64
-    def functions(self, weights: Weights, X: Points) -> Float[np.ndarray, "n outputs"]:
-        return np.asarray(_values(self, weights, X), np.float64)
-
-    @in_float64
-    def derivatives(self, weights: Weights, X: Points) -> Derivatives:
-        return {name: np.asarray(rows).reshape(len(X), -1) for name, rows in _derivatives(self, weights, X).items()}
+        weights = {name: np.asarray(leaf, np.float64) for name, leaf in leaves if _of(leaf, jnp.floating)}
+        others = {name: np.asarray(leaf) for name, leaf in leaves if _of(leaf, jnp.number) and name not in weights}
+        return weights, others
 
     @in_float64
     def _largest(self, x: Float[np.ndarray, "1 *shape"]) -> int:
-        steps = jax.make_jaxpr(self.of_weights)(self.initial(1, 0), x).eqns
+        steps = jax.make_jaxpr(self._of_weights)(self.initial(1, 0), x).eqns
         return max(prod(out.aval.shape) for step in steps for out in step.outvars)
 
-    @in_float64
-    def _differentiate(self, weights: Weights, X: Points) -> None:
-        def pulled(weights: Any, X: Any) -> Any:
-            values, pull_back = jax.vjp(lambda weights: self.of_weights(weights, X), weights)
-            return pull_back(values)
-
-        with faults("the network cannot be differentiated", _BACKWARD):
-            jax.eval_shape(pulled, weights, X)
-
     def of_omega(self, omega: Any, X: Any) -> Any:
-        """The outputs at X, a function of the parameters that are trained, in their precision."""
-        return self.of_weights(self.weights(omega, jnp.moveaxis), X).astype(omega[-1][0].dtype)
+        return self._of_weights(self.weights(omega, jnp.moveaxis), X).astype(omega[-1][0].dtype)
 
-    def of_weights(self, weights: Any, X: Any) -> Any:
+    def _of_weights(self, weights: Any, X: Any) -> Any:
         """The outputs at X, a function of all weights by name."""
         leaves, tree = _structure(self.init)
-
         params = jax.tree.unflatten(tree, [weights.get(name, leaf) for name, leaf in leaves])
         with faults(f"the network fails on points of shape {X.shape[1:]}", _TRACED):
             values = self.apply(params, X)
@@ -140,16 +122,6 @@ def conv(x: Any, w: Any, strides: Sequence[int] | None = None, padding: str = "S
         last = x.shape[axis] - size + 1
         x = jnp.stack([jax.lax.slice_in_dim(x, at, at + last, stride, axis) for at in range(size)], -2)
     return x.reshape(*x.shape[: len(window) + 1], -1) @ w.reshape(-1, w.shape[-1])
-
-
-@partial(jax.jit, static_argnums=0)
-def _values(net: Function, weights: Any, X: Any) -> Any:
-    return net.of_weights(weights, X)
-
-
-@partial(jax.jit, static_argnums=0)
-def _derivatives(net: Function, weights: Any, X: Any) -> dict[str, Any]:
-    return jax.vmap(jax.grad(lambda weights, x: net.of_weights(weights, x[None])[0, 0]), (None, 0))(weights, X)
 
 
 @lru_cache(maxsize=8)

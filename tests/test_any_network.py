@@ -13,8 +13,8 @@ import torch
 from sklearn.base import clone
 from torch import nn
 
-from rndlib import MLP, RND, initial, kernels
-from rndlib.any_network import AnyNetwork, Weights
+from rndlib import MLP, RND, initial, initial_scales, kernels
+from rndlib.any_network import spawned
 from rndlib.jax import Function
 from rndlib.torch import Module
 from rndlib.training.backends.jax import in_float64
@@ -55,16 +55,6 @@ def linear_apply(params, x):
     return jax.nn.silu(x @ params["w"]) @ params["v"]
 
 
-def flat(net: AnyNetwork, weights: Weights, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The scaled Jacobian of the first output, (N, weights): that of the head, and the rest."""
-    parts: tuple[list[np.ndarray], list[np.ndarray]] = [], []
-    for name, derivative in net.derivatives(weights, points).items():
-        tensor = net.tensors[name]
-        parts[tensor.outputs_axis is None].append(tensor.scale * derivative)
-    head, body = (np.concatenate(part, axis=1) for part in parts)
-    return head, body
-
-
 def test_measured_scales_are_those_of_the_initialisation():
     # Kaiming-uniform with PyTorch's factor is U(-1, 1) / sqrt(fan-in), of variance 1 / (3 fan-in).
     net = Module(kaiming)
@@ -76,12 +66,6 @@ def test_measured_scales_are_those_of_the_initialisation():
         assert tensor.outputs_axis == (0 if name.startswith("4") else None)
 
 
-def test_what_starts_the_same_in_every_draw_has_no_prior():
-    tensors = Module(convolutional).tensors
-    assert tensors["1.weight"].scale == tensors["1.bias"].scale == 0
-    assert min(tensors[name].scale for name in ("0.weight", "5.weight")) > 0
-
-
 def test_scales_belong_to_one_output():
     """A head evaluated alone is the function that it is among others, up to rounding."""
     net = Module(kaiming)
@@ -89,8 +73,8 @@ def test_scales_belong_to_one_output():
         omega, weights = net.draw(outputs, 3), net.initial(outputs, 3)
         for name, array in net.weights(omega, np.moveaxis).items():
             assert np.allclose(array, weights[name], rtol=1e-14)
-        alone = net.weights([*omega[:-1], tuple(a[:1] for a in omega[-1])], np.moveaxis)
-        assert np.allclose(net.functions(alone, X)[:, 0], net.functions(weights, X)[:, 0], rtol=1e-12)
+        alone = [*omega[:-1], tuple(a[:1] for a in omega[-1])]
+        assert np.allclose(net.values(alone, X)[:, 0], net.values(omega, X)[:, 0], rtol=1e-12)
 
 
 def glorot(key, outputs):
@@ -206,9 +190,9 @@ def test_single_precision_is_single():
 def test_an_output_scale_multiplies_outputs_and_kernels(make):
     net, undecided = make(output_scale=3.0), make(output_scale=None)
     plain = make()
-    weights = plain.initial(2, 0)
-    assert np.allclose(net.functions(weights, X), 3 * plain.functions(weights, X), rtol=1e-12)
-    assert np.array_equal(undecided.functions(weights, X), plain.functions(weights, X))
+    omega = plain.draw(2, 0)
+    assert np.allclose(net.values(omega, X), 3 * plain.values(omega, X), rtol=1e-12)
+    assert np.array_equal(undecided.values(omega, X), plain.values(omega, X))
     kernel = kernels.empirical(plain, X, draws=1)
     assert np.allclose(kernels.empirical(net, X, draws=1).ntk, 9 * kernel.ntk, rtol=1e-12)
     chosen = undecided.with_output_scale(3.0)
@@ -222,10 +206,10 @@ def test_an_output_scale_multiplies_outputs_and_kernels(make):
 @pytest.mark.parametrize("net", [Module(kaiming), Function(linear_init, linear_apply)], ids=["module", "function"])
 def test_a_pickle_has_the_scales_and_a_clone_has_the_network(net, monkeypatch):
     scales, text = net.tensors, pickle.dumps(net)
-    monkeypatch.setattr(AnyNetwork, "_measured", lambda self: pytest.fail("measured again"))
+    monkeypatch.setattr(initial_scales, "measured", lambda *_: pytest.fail("measured again"))
     again = pickle.loads(text)
     assert again.tensors == scales
-    assert np.array_equal(again.functions(again.initial(2, 3), X), net.functions(net.initial(2, 3), X))
+    assert np.array_equal(again.values(again.draw(2, 3), X), net.values(net.draw(2, 3), X))
     copied: Any = clone(RND(net))
     assert copied.net is net
 
@@ -234,27 +218,26 @@ def test_a_pickle_has_the_scales_and_a_clone_has_the_network(net, monkeypatch):
 def test_with_psi_of_the_initial_law_the_error_prior_is_the_tangent_kernel(plain):
     """At any width, here 16: E[(u - J psi)^2] = E[J S^2 J']. For gradient flow on the weights themselves it fails."""
     net, draws = Module(kaiming), 400
+    scales = np.concatenate([np.full(a.size, net.tensors[name].scale) for name, a in net.initial(1, 0).items()])
     difference = np.empty(draws)
     for i in range(draws):
-        weights, psi = net.initial(1, 2 * i), net.initial(1, 2 * i + 1)
-        error, prior = net.functions(weights, X)[:, 0], 0.0
-        for name, rows in net.derivatives(weights, X).items():
-            tensor = net.tensors[name]
-            if tensor.outputs_axis is None:
-                error = error - rows @ psi[name].ravel()
-            prior += (1.0 if plain else tensor.scale**2) * np.sum(rows**2)
-        difference[i] = np.sum(error**2) - prior
+        omega, psi = net.draw(1, 2 * i), np.concatenate([a.ravel() for (a,) in net.draw(1, 2 * i + 1)[:-1]])
+        J = net.jacobian(omega, X)[:, 0]
+        error = net.values(omega, X)[:, 0] - J[:, : psi.size] @ psi
+        if plain:
+            J /= scales
+        difference[i] = np.sum(error**2) - np.sum(J**2)
     deviates = abs(difference.mean()) / (difference.std(ddof=1) / sqrt(draws))
     assert deviates > 100 if plain else deviates < 3.5
 
 
 def test_a_kernel_is_the_product_of_jacobians_whatever_the_blocks(monkeypatch):
     net = Module(convolutional)
-    size = 8 * sum(array.size for array in net.initial(1, 0).values())
-    taken, derivatives = [], net.derivatives
-    monkeypatch.setattr(net, "derivatives", lambda w, x: (taken.append(len(x)), derivatives(w, x))[1])
-    among = kernels.empirical(net, IMAGES, draws=2, memory=4 * size)
-    across = kernels.empirical(net, IMAGES[:3], IMAGES, draws=2, memory=4 * size)
+    taken, jacobian = [], net.jacobian
+    monkeypatch.setattr(net, "jacobian", lambda omega, x: (taken.append(len(x)), jacobian(omega, x))[1])
+    memory = 32 * net.parameters(1)
+    among = kernels.empirical(net, IMAGES, draws=2, memory=memory)
+    across = kernels.empirical(net, IMAGES[:3], IMAGES, draws=2, memory=memory)
     assert max(taken) == 2
     monkeypatch.undo()
     whole = kernels.empirical(net, IMAGES, draws=2)
@@ -262,8 +245,8 @@ def test_a_kernel_is_the_product_of_jacobians_whatever_the_blocks(monkeypatch):
     assert np.allclose(across.ntk, whole.ntk[:3], rtol=1e-12)
     assert np.allclose(across.nngp, whole.nngp[:3], rtol=1e-12)
     alone = kernels.empirical(net, IMAGES, draws=1)
-    seeds = [int(np.random.SeedSequence(0, spawn_key=(0,)).generate_state(1)[0])]
-    head, body = flat(net, net.initial(1, seeds[0]), IMAGES)
+    J = jacobian(net.draw(1, spawned(0, 0)), IMAGES)[:, 0]
+    body, head = np.split(J, [net.hidden_parameters], axis=1)
     assert np.allclose(alone.nngp, head @ head.T, rtol=1e-12)
     assert np.allclose(alone.body, body @ body.T, rtol=1e-12)
 
@@ -274,23 +257,15 @@ def test_a_module_and_a_function_with_the_same_weights_agree():
     def init(key, outputs):
         one, two, three, four = jax.random.split(key, 4)
         normal = jax.random.normal
-        first = {"w": normal(one, (8, 3)), "b": normal(two, (8,))}
-        return {"0": first, "2": {"w": normal(three, (outputs, 8)), "b": normal(four, (outputs,))}}
+        return [normal(one, (8, 3)), normal(two, (8,)), normal(three, (outputs, 8)), normal(four, (outputs,))]
 
     def apply(params, x):
-        for layer in ("0", "2"):
-            w, b = params[layer]["w"], params[layer]["b"]
-            x = 1.5 / sqrt(x.shape[1]) * x @ w.T + 0.1 * b
-            x = jax.nn.silu(x) if layer == "0" else x
-        return x
+        w, b, v, c = params
+        return 1.5 / sqrt(8) * jax.nn.silu(1.5 / sqrt(3) * x @ w.T + 0.1 * b) @ v.T + 0.1 * c
 
-    function = Function(init, apply, scales=1.0)
-    ours = module.initial(3, 0)
-    theirs = {"['{}']['{}']".format(*name.split(".")): array for name, array in ours.items()}
-    assert np.allclose(module.functions(ours, X), function.functions(theirs, X), rtol=1e-12)
-    found = function.derivatives(theirs, X)
-    for name, derivatives in module.derivatives(ours, X).items():
-        assert np.allclose(found["['{}']['{}']".format(*name.split("."))], derivatives, rtol=1e-10, atol=1e-14)
+    function, omega = Function(init, apply, scales=1.0), module.draw(3, 0)
+    assert np.allclose(module.values(omega, X), function.values(omega, X), rtol=1e-12)
+    assert np.allclose(module.jacobian(omega, X), function.jacobian(omega, X), rtol=1e-10, atol=1e-14)
 
 
 def test_an_equinox_module_is_a_function():

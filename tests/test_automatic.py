@@ -1,6 +1,5 @@
 """The automatic estimator (net=None): right on real columns and labels in any units, and exact by its definition."""
 
-import pickle
 from math import sqrt
 from typing import Any
 
@@ -269,18 +268,6 @@ def test_quantiles_of_new_points():
     assert quantile_of_new(np.arange(9.0), 0.1) == 8.0  # the largest of nine is exceeded once in ten
     assert quantile_of_new(np.arange(9.0), 0.5) == 4.0
     assert quantile_of_new(np.arange(9.0), 0.05) == np.inf  # nine points cannot tell
-
-
-# ------------------------------------------------------------------------------------------------------ self-contained
-
-
-@pytest.mark.parametrize("kind", [BayesianRND, DeepEnsemble])
-def test_pickles(kind):
-    model = kind().fit(X, Y)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.variance(X_TEST), model.variance(X_TEST))
-    values = (lambda one: one.functions(X_TEST)) if kind in ENSEMBLES else (lambda one: one.errors(X_TEST))
-    np.testing.assert_array_equal(values(again), values(model))
 
 
 @pytest.mark.torch

@@ -38,28 +38,22 @@ def arrays(n=6, places=5, bodies=7, heads=1, seed=0):
     rng = np.random.default_rng(seed)
     features, body = rng.normal(size=(2, n + places, 6))
     nngp, below = (f @ f.T / 6 for f in (features, body))
-    parts = [(nngp[rows, columns], (nngp + below)[rows, columns]) for rows, columns in blocks(n)]
-    parts.append((nngp.diagonal()[n:], (nngp + below).diagonal()[n:]))
     start = rng.normal(size=(bodies, heads, n + places))
-    return start, rng.normal(size=(bodies, heads, places)), [Kernel(a, b, b - a) for a, b in parts], rng
-
-
-def blocks(n):
-    return (slice(n), slice(n)), (slice(n), slice(n, None))
+    return start, rng.normal(size=(bodies, heads, places)), Kernel(nngp, nngp + below, below), rng
 
 
 @pytest.mark.parametrize("kind", ["ensemble", "error"])
 @pytest.mark.parametrize("bayesian", [True, False])
 @pytest.mark.parametrize("time", [inf, 2.0])
 def test_the_factor_is_the_one_of_explicit_matrices(kind, bayesian, time):
-    start, trained, (train, across, probe), rng = arrays()
+    start, trained, kernel, rng = arrays()
     y, xi, noise_std = rng.normal(size=6), rng.normal(size=(7, 6, 1)), 0.5
-    A = train.ntk + noise_std**2 * np.eye(6)
-    prior = (train.ntk + noise_std**2 * np.eye(6), across.ntk, probe.ntk)
-    prior = prior if bayesian else (train.nngp, across.nngp, probe.nngp)
+    noise = noise_std**2 * np.eye(6)
+    A, C, initial = kernel.ntk[:6, :6] + noise, kernel.ntk[:6, 6:], kernel.ntk if bayesian else kernel.nngp
+    prior = initial[:6, :6] + bayesian * noise, initial[:6, 6:], initial.diagonal()[6:]
 
     def gain(time):
-        return linalg.inv(A) @ (np.eye(6) - (linalg.expm(-time * A) if time < inf else 0)) @ across.ntk
+        return linalg.inv(A) @ (np.eye(6) - (linalg.expm(-time * A) if time < inf else 0)) @ C
 
     def law(G):
         return prior[2] - 2 * (G * prior[1]).sum(0) + (G * (prior[0] @ G)).sum(0)
@@ -75,7 +69,7 @@ def test_the_factor_is_the_one_of_explicit_matrices(kind, bayesian, time):
 
     before = start.copy()
     before[:, :, :6] += noise_std * np.swapaxes(xi, 1, 2)
-    found = measure(kind, before, trained, train, across, probe, bayesian=bayesian, y=y, noise_std=noise_std, time=time)
+    found = measure(kind, before, trained, kernel, bayesian=bayesian, y=y, noise_std=noise_std, time=time)
     assert found.factor == pytest.approx(factor(np.arange(7)), rel=1e-6)
     without = np.log([factor(np.delete(np.arange(7), i)) for i in range(7)])
     error = np.sqrt(6 / 7 * np.sum((without - without.mean()) ** 2))
@@ -91,51 +85,43 @@ def test_the_factor_is_the_one_of_explicit_matrices(kind, bayesian, time):
 
 
 def test_a_factor_that_all_networks_share_has_no_error():
-    start, _, (train, across, probe), _ = arrays(bodies=5, heads=3)
-    G = linalg.solve(train.ntk, across.ntk)
+    start, _, kernel, _ = arrays(bodies=5, heads=3)
+    G = linalg.solve(kernel.ntk[:6, :6], kernel.ntk[:6, 6:])
     trained = 1.5 * (start[:, :, 6:] - start[:, :, :6] @ G)
-    found = measure("error", start, trained, train, across, probe)
+    found = measure("error", start, trained, kernel)
     assert (found.low, found.factor, found.high) == pytest.approx((2.25, 2.25, 2.25))
     assert found.departs
     assert found.cause == "heads per width"
-    assert measure("error", start[:, :1], trained[:, :1], train, across, probe).cause == "width"
+    assert measure("error", start[:, :1], trained[:, :1], kernel).cause == "width"
 
 
 @pytest.mark.parametrize(("kind", "bodies"), [("error", 1), ("ensemble", 1), ("ensemble", 2)])
 def test_too_few_networks_have_no_interval_and_no_warning(kind, bodies):
-    start, trained, parts, rng = arrays(bodies=bodies)
-    found = measure(kind, start, 100 * trained, *parts, y=rng.normal(size=6))
+    start, trained, kernel, rng = arrays(bodies=bodies)
+    found = measure(kind, start, 100 * trained, kernel, y=rng.normal(size=6))
     assert (found.low, found.high, found.departs) == (0, inf, False)
     assert "too few networks for an interval" in str(found)
 
 
 def test_a_rate_that_the_limit_does_not_survive_is_the_cause():
-    start, trained, parts, _ = arrays()
-    edge = 2 / float(np.linalg.eigvalsh(parts[0].ntk)[-1])
-    found = measure("error", start, 9 * trained, *parts, time=20 * edge, learning_rate=2 * edge)
+    start, trained, kernel, _ = arrays()
+    edge = 2 / float(np.linalg.eigvalsh(kernel.ntk[:6, :6])[-1])
+    found = measure("error", start, 9 * trained, kernel, time=20 * edge, learning_rate=2 * edge)
     assert found.cause == "learning rate"
     assert f"{edge:.2g}" in found.remedy
 
 
 @pytest.mark.parametrize(("part", "cause"), [(0.97, "learning rate"), (0.3, "time")])
 def test_few_steps_leave_large_modes_at_large_rates_and_small_ones_at_small_rates(part, cause):
-    start, _, (train, across, probe), _ = arrays()
-    A, C, (values, vectors) = train.ntk, across.ntk, np.linalg.eigh(train.ntk)
+    start, _, kernel, _ = arrays()
+    A, C = kernel.ntk[:6, :6], kernel.ntk[:6, 6:]
+    values, vectors = np.linalg.eigh(A)
     rate, steps = part * 2 / values[-1], 3
     G = vectors @ ((1 - (1 - rate * values) ** steps) / values * (vectors.T @ C).T).T
     left = (vectors.T @ C).T * (1 - rate * values) ** steps  # of the posterior's variance, beyond its end
-    end = probe.ntk - (C * linalg.solve(A, C)).sum(axis=0)
-    found = measure(
-        "error",
-        start,
-        start[:, :, 6:] - start[:, :, :6] @ G,
-        train,
-        across,
-        probe,
-        bayesian=True,
-        time=rate * steps,
-        learning_rate=rate,
-    )
+    end = kernel.ntk.diagonal()[6:] - (C * linalg.solve(A, C)).sum(axis=0)
+    trained = start[:, :, 6:] - start[:, :, :6] @ G
+    found = measure("error", start, trained, kernel, bayesian=True, time=rate * steps, learning_rate=rate)
     early = 1 + np.mean((left**2 / values).sum(axis=1) / end)
     assert (found.low, found.factor, found.high) == pytest.approx((early,) * 3, rel=1e-6)
     assert (found.departs, found.cause) == (True, cause)
@@ -234,11 +220,10 @@ def test_what_is_not_measured_is_said(kind, monkeypatch):
         warnings.simplefilter("error", DepartureWarning)
         assert kind().fit(FEW.X, FEW.y).report.departure is None
 
-    def unknown(*_):
+    def unknown(*_, **__):
         raise ValueError("this activation has no kernel")
 
-    monkeypatch.setattr(kernels, "kernel", unknown)
-    monkeypatch.setattr(kernels, "diagonal", unknown)
+    monkeypatch.setattr(kernels, "matrices", unknown)
     report = kind(NET, 2, solver=solver).fit(FEW.X, FEW.y).report
     assert (report.evaluations, report.departure) == (2, None)
     assert "Not held against the theorem: this activation has no kernel." in report.notes

@@ -138,5 +138,5 @@ def test_points_may_be_read_only_or_run_backwards():
 def test_a_module_that_writes_into_its_input_does_not_write_into_the_user_s():
     points = X.copy()
     net = Module(lambda k: nn.Sequential(nn.SiLU(inplace=True), nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, k)))
-    net.functions(net.initial(1, 0), points)
+    net.values(net.draw(1, 0), points)
     assert np.array_equal(points, X)

@@ -2,8 +2,8 @@
 
 All four are scikit-learn estimators in the manner of its GaussianProcessRegressor: `fit`, `predict(X, return_std)`
 and, if there is a posterior to draw from, `sample_y(X, n_samples, random_state)`. Arrays are (n_samples,
-n_features), targets (n_samples,). Functions and errors are in the units of y, variances in their square. Whatever
-needs a fit raises NotFittedError before it.
+n_features), targets (n_samples,). Functions and errors are in the units of y, variances in their square. Methods that
+need a fit raise NotFittedError before it.
 """
 
 from sklearn.exceptions import NotFittedError as NotFittedError

@@ -1,4 +1,4 @@
-"""The network, the units and the noise of a fit: those that are given, or those that make the labels most probable."""
+"""Automatic mode: network, units and noise of a fit, those that are given or those of maximum evidence."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -69,9 +69,9 @@ class Choice:
 def choose(net: MLP | AnyNetwork | None, X: Points, y: Labels | None, noise_std: Any, input_scales: Any) -> Choice:
     """The choice for points and labels in the user's units. What is not None is kept, but for the scales of None.
 
-    Without a network, columns are standardised, and the exact log evidence of the NTK-GP chooses all that is not given;
-    without labels, the network is the default one. A user's network with `output_scale=None` gets the one of largest
-    evidence.
+    Without a network, columns are standardised, and the exact log evidence of the NTK-GP chooses everything that is not
+    given; without labels, the network is the default one. A user's network with `output_scale=None` gets the one of
+    largest evidence.
     """
     if net is not None:
         if isinstance(net, AnyNetwork) and net.output_scale is None and y is not None:

@@ -1,11 +1,6 @@
 """What the four estimators have in common: their parameters, what `fit` makes of its arguments, and what it leaves.
 
-All of them train networks f, to each of which a fixed random function may be added, so that
-
-    e(x) = f(x; theta) + fixed(x)    is trained to    e(X) = y.
-
-For a deep ensemble nothing is added; for a Bayesian ensemble, J psi (Proposition 4.1). For RND (Eq. 2), the fixed
-function is minus the target, and y is 0. `variance` is the sample variance of the e, or their mean square.
+`rndlib.estimators.functions` has the networks. `variance` is the sample variance of the e, or their mean square.
 """
 
 import warnings
@@ -17,8 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
@@ -28,16 +22,14 @@ from rndlib.estimators import measure
 from rndlib.estimators.automatic import choose, prior_std
 from rndlib.estimators.departure import DepartureWarning
 from rndlib.estimators.exact import Exact
-from rndlib.estimators.networks import Linear, Steps, tangents
+from rndlib.estimators.functions import Networks
+from rndlib.estimators.networks import Linear, Steps
 from rndlib.network import MLP
 from rndlib.training import backends
-from rndlib.training.problem import Drawn, Trained
 from rndlib.training.solvers import Report, Solver
-from rndlib.training.weights import Params
 
 Functions = Float[np.ndarray, "functions t *outputs"]
 Variances = Float[np.ndarray, "t *outputs"]
-PerHead = Float[np.ndarray, "bodies heads t"]
 Prediction = Variances | tuple[Variances, Variances]
 Model = TypeVar("Model", bound="Estimator")
 
@@ -46,7 +38,7 @@ CHOSEN = ("net_", "noise_std_", "input_scales_", "log_evidence_")
 
 
 @dataclass(eq=False, repr=False)
-class Estimator(BaseEstimator):
+class Estimator(Networks, BaseEstimator):
     """A scikit-learn estimator whose parameters are the fields of a dataclass.
 
     The constructor checks them, and `fit` checks them again, as they can be set. `fit` keeps a copy of the estimator
@@ -65,8 +57,6 @@ class Estimator(BaseEstimator):
     # No annotations, so not parameters.
     noise_std = None  # of estimators without noise
     prior_mean = None  # of estimators without labels
-    _bayesian = False  # whether errors start with covariance Theta rather than kappa
-    _linear = False  # whether networks are linearised
     _covered = True  # whether a theorem is about them
     _as_fitted = None
 
@@ -124,8 +114,8 @@ class Estimator(BaseEstimator):
         """Estimated variance of the function at X (T, in_dim), without noise: (T,), in the squared units of y.
 
         For ensembles, the sample variance over two or more members (ddof = 1); for RND, half the mean squared error of
-        all heads; for Bayesian RND, the mean squared error. In automatic mode (net=None), the variance that these
-        estimate, at infinite width. With labels of several outputs, (T, outputs).
+        all heads; for Bayesian RND, the mean squared error. In automatic mode (net=None), the exact variance at
+        infinite width. With labels of several outputs, (T, outputs).
 
         >>> from rndlib import MLP, RND, datasets
         >>> data = datasets.toy(seed=0, n_test=5)
@@ -136,8 +126,7 @@ class Estimator(BaseEstimator):
         fitted = self._fitted
         if not isinstance(fitted._fit, Exact):
             return self._variance_of(self._values(X))
-        deviation = np.sqrt(fitted._fit.variance(self._points(X)[1]))
-        return fitted._units.spread(deviation, fitted._outputs) ** 2
+        return fitted._deviations(fitted._fit.variance(self._points(X)[1])) ** 2
 
     @property
     def _fitted(self) -> Any:
@@ -259,59 +248,6 @@ class Estimator(BaseEstimator):
         model: Any = copy(self)
         return model, model._begin(X, "no_validation")[0]
 
-    @property
-    def _trained(self) -> Trained:
-        return self._fit.trained
-
-    def _ends(self, X: np.ndarray) -> PerHead:
-        """e, after training, of all networks at points X in their units."""
-        return self._trained.per_body(lambda drawn, params: self._fit.values(self, X, drawn, params))
-
-    @property
-    def _loaded(self) -> Any:
-        return backends.of(self.net_, self.backend)
-
-    @property
-    def _precision(self) -> str:
-        """The name of `dtype`, or what it is called wrongly."""
-        try:
-            return np.dtype(self.dtype).name
-        except TypeError:
-            return self.dtype
-
-    def _functions(self, params: Params, X: np.ndarray, dtype: str) -> PerHead:
-        return self._loaded.functions(self.net_, params, X, dtype)
-
-    def _tangents(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
-        """J psi, the function of Proposition 4.1, of each body's initial parameters."""
-        return tangents(self._loaded, self.net_, drawn, X, dtype)
-
-
-class Regressor(RegressorMixin):
-    """What estimators with a mean have in common: labels of several outputs, and intervals for new ones."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
-    def interval(self: Any, X: ArrayLike, level: float = 0.9) -> tuple[Variances, Variances]:
-        """Lower and upper end of the central interval for a new label at X (T, in_dim), noise included: each (T,).
-
-        level: Probability that a new label falls inside, between 0 and 1.
-
-        >>> from rndlib import BayesianRND, datasets
-        >>> data = datasets.toy(seed=0, n_test=5)
-        >>> low, high = BayesianRND().fit(data.X, data.y).interval(data.X_test)
-        >>> bool((low < high).all())
-        True
-        """
-        mean, std = self.predict(X, return_std=True)
-        noise_std = self._fitted.noise_std_
-        half = float(ndtri(0.5 + checks.fraction("level", level) / 2)) * np.sqrt(std**2 + np.square(noise_std))
-        return mean - half, mean + half
-
-    def _functions_of(self: Any, values: Float[np.ndarray, "functions outputs t"], points: np.ndarray) -> Functions:
-        """Functions of the network's in the user's units, at points in these units: (functions, T, *outputs)."""
-        found = np.swapaxes(values, 1, 2) * self._units.size + self._units.mean + self._prior(points)
-        return found.reshape(len(values), len(points), *self._outputs)
+    def _deviations(self, variance: Float[np.ndarray, " t"]) -> Variances:
+        """The roots of variances of the network's, in the user's units."""
+        return self._units.spread(np.sqrt(variance), self._outputs)

@@ -1,4 +1,4 @@
-"""Bayesian RND: an RND target with which errors are draws from the centred NTK-GP posterior, and posterior samples."""
+"""Bayesian RND: errors that are draws from the centred NTK-GP posterior, and posterior samples."""
 
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
@@ -11,11 +11,10 @@ from sklearn.exceptions import NotFittedError
 
 from rndlib import checks
 from rndlib.estimators.automatic import MeanFunction
-from rndlib.estimators.base import PerHead, Prediction, Regressor
+from rndlib.estimators.base import Prediction
 from rndlib.estimators.exact import Exact
+from rndlib.estimators.regressor import Regressor
 from rndlib.estimators.rnd import Distillation
-from rndlib.training.problem import Drawn
-from rndlib.training.weights import draw_directions
 
 
 @dataclass(eq=False, repr=False)
@@ -23,19 +22,19 @@ class BayesianRND(Regressor, Distillation):
     """RND whose errors are draws from the centred NTK-GP posterior (Proposition 4.1, Theorem 4.2).
 
     The target is `g~(x) = J u(x) psi*`, where J is the Jacobian at the predictor's own initial parameters and psi is
-    random, with zeros for the last layer. In the limit of width and time the errors are independent draws from
-    `laws.bayesian_rnd_error`, and mean + error is a draw from `laws.posterior` (Corollary 4.3).
+    random, with zeros for the last layer. In the limit of infinite width and training time, the errors are independent
+    draws from `laws.bayesian_rnd_error`, and mean + error is a draw from `laws.posterior` (Corollary 4.3).
 
     Parameters
     ----------
     net, heads, bodies: As in `RND`.
-    directions: "shared", one psi for all heads of a body, as in the paper's footnote; or "independent", one psi per
-        head, which costs one Jacobian-vector product per head. None is "shared", and one per head if linearised.
+    directions: "shared": one psi per network for all of its heads, as in the paper; "independent": one psi per head, at
+        one Jacobian-vector product each. None is "shared", and one per head if linearised.
     noise_std: Standard deviation of the observation noise, >= 0, in the units of y. None is 0 for a network that is
-        given, and chosen by evidence otherwise. Training then jitters the targets and pulls the parameters back to
-        their start, so that the error has the covariance of the noisy posterior.
-    linearised: As in `RND`. Each head then has a psi of its own, and errors are exact draws from the posterior of the
-        network's own tangent kernel, at any width. The mean estimate of each body is that of its kernel.
+        given, and chosen by evidence otherwise. With noise, training jitters the targets and adds L2 regularisation
+        towards initialisation, so that the error has the noisy posterior's covariance.
+    linearised: As in `RND`. Each head has its own psi, and errors are exact draws from the posterior of the network's
+        own NTK, at any width. The mean of each network is that posterior's mean.
     mean: Function that returns the mean estimate (T,) for X (T, in_dim). By default, a network trained on y, with its
         initial function subtracted.
     prior_mean, seed, random_state, backend, solver, dtype, input_scales: As in `DeepEnsemble`.
@@ -93,7 +92,7 @@ class BayesianRND(Regressor, Distillation):
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
         """Mean of the function at X (T, in_dim): (T,); with `return_std` also its posterior standard deviation.
 
-        The deviation is that of the function, without the noise; `interval` is for a new label. With labels of several
+        The standard deviation is that of the function, without noise; `interval` includes noise. With labels of several
         outputs, (T, outputs). Raises NotFittedError also if `fit` was called without y and no `mean` was given.
 
         >>> from rndlib import MLP, BayesianRND, datasets
@@ -102,6 +101,8 @@ class BayesianRND(Regressor, Distillation):
         >>> abs(model.predict(data.X) - data.y).max() < 1e-6
         np.True_
         """
+        if isinstance(self._fitted._fit, Exact) and self._fitted._has_mean:
+            return self._exact_moments(X, return_std)
         mean = self._means(X).mean(axis=0)
         return (mean, np.sqrt(self.variance(X))) if return_std else mean
 
@@ -111,10 +112,9 @@ class BayesianRND(Regressor, Distillation):
         """Functions drawn from the posterior, jointly over X (T, in_dim): (T, n_samples).
 
         Sample i is the mean estimate plus the error of one head. Heads are drawn without replacement, so there are at
-        most `bodies * heads` samples; the automatic estimator (net=None) draws further heads where they do not
-        suffice. The draw from U[1, K] of Corollary 4.3 can repeat a head, and repeated samples are not independent.
-        With labels of several outputs, (T, outputs, n_samples), each output with a head of its own. Raises as in
-        `predict`.
+        most `bodies * heads` samples; the automatic estimator (net=None) draws more heads if needed. The draw from U[1,
+        K] of Corollary 4.3 can repeat a head, and repeated samples are not independent. With labels of several outputs,
+        (T, outputs, n_samples), each output with a head of its own. Raises as in `predict`.
 
         >>> from rndlib import MLP, BayesianRND, datasets
         >>> data = datasets.toy(seed=0, n_test=5)
@@ -153,10 +153,6 @@ class BayesianRND(Regressor, Distillation):
             raise NotFittedError("fit had no y to train a mean on: call fit(X, y), or give mean= a function of X")
         return fitted._functions_of(fitted._fit.means(fitted, inputs), points)
 
-    def _draw(self, bodies: list[int], n_samples: int = 0) -> Drawn:
-        heads = range(self.heads) if self._linear or self.directions == "independent" else None
-        directions = draw_directions(self.net_, self._seed, bodies, heads)
-        return super()._draw(bodies, n_samples)._replace(directions=directions)
-
-    def _target(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
-        return self._tangents(drawn, X, dtype)
+    @property
+    def _psi_per_head(self) -> bool:
+        return self._linear or self.directions == "independent"

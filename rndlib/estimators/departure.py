@@ -11,7 +11,7 @@ Cause = Literal["width", "heads per width", "label scale", "time", "learning rat
 
 
 class DepartureWarning(UserWarning):
-    """The variance that a fit reports is off by more than a tenth of what its theorem says.
+    """The variance of a fit differs by more than 10 % from its theorem.
 
     >>> import warnings
     >>> from rndlib import MLP, DeepEnsemble, DepartureWarning, datasets
@@ -28,11 +28,11 @@ class DepartureWarning(UserWarning):
 class Departure:
     """How far a fit is from its theorem, over probe points of the training distribution.
 
-    factor: The variance that is reported, over what the theorem makes of the same start.
+    factor: The reported variance over the one that the theorem predicts from the same initial weights.
     low, high: Its 95 % interval over members, bodies or heads; 0 and infinity where they are too few for one.
     mean: Squared distance of the mean estimate from the theorem's, over the theorem's variance; 0 where there is none.
-    departs: Whether the factor is more than a tenth from 1 and its interval excludes 1, or the mean is more than a
-        tenth and not by chance.
+    departs: Whether the factor differs from 1 by more than 10 % and its interval excludes 1, or `mean` is significantly
+        above 0.1.
     cause: What contributes most, or None where factor and mean are within a tenth of 1 and 0.
     remedy: What to change, or an empty string.
 

@@ -8,13 +8,13 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.cores import blockwise
 from rndlib.estimators.automatic import MeanFunction
-from rndlib.estimators.base import Estimator, Functions, PerHead, Prediction, Regressor, Variances
+from rndlib.estimators.base import Estimator, Functions, Prediction, Variances
 from rndlib.estimators.exact import Exact
 from rndlib.estimators.networks import Steps, start
-from rndlib.training.problem import Drawn, block_size
-from rndlib.training.weights import Role, draw, draw_directions, draw_offsets
+from rndlib.estimators.regressor import Regressor
+from rndlib.training.problem import Drawn
+from rndlib.training.weights import Role
 
 Members = TypeVar("Members", bound="_Ensemble")
 
@@ -76,13 +76,9 @@ class _Ensemble(Regressor, Estimator):
         model, points = self._before(X)
         heads = checks.whole("heads", heads, at_least=1)
 
-        def values(bodies: list[int]) -> PerHead:
-            return start(model, model._draw(bodies, heads=heads), points, model._precision)
-
-        if heads == 1 and model._fit is not None:
-            each = model._trained.per_body(lambda drawn, _: start(model, drawn, points, model._precision))
-        else:
-            each = blockwise(values, model.members, block_size(model.net_, heads, len(points)))
+        each = model._at_start(
+            lambda drawn: start(model, drawn, points, model._precision), points, None if heads == 1 else heads
+        )
         return each.reshape(-1, len(points)) * np.max(model._units.size)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
@@ -97,11 +93,8 @@ class _Ensemble(Regressor, Estimator):
         >>> abs(model.predict(data.X) - data.y).max() < 1e-6
         np.True_
         """
-        fitted = self._fitted
-        if isinstance(fitted._fit, Exact):
-            points, inputs = self._points(X)
-            mean = fitted._functions_of(fitted._fit.means(fitted, inputs), points)[0]
-            return (mean, np.sqrt(self.variance(X))) if return_std else mean
+        if isinstance(self._fitted._fit, Exact):
+            return self._exact_moments(X, return_std)
         functions = self.functions(X)
         mean = functions.mean(axis=0)
         return (mean, np.sqrt(self._variance_of(functions))) if return_std else mean
@@ -109,13 +102,6 @@ class _Ensemble(Regressor, Estimator):
     @property
     def _sizes(self) -> tuple[int, int]:
         return int(np.prod(self._outputs, dtype=int)), int(self.members)
-
-    def _draw(self, bodies: list[int], n_samples: int = 0, heads: int | None = None) -> Drawn:
-        weights = draw(self.net_, heads or self._sizes[0], self._seed, Role.MEMBER, bodies)
-        return Drawn(weights, weights)
-
-    def _fixed(self, drawn: Drawn, X: np.ndarray, dtype: str) -> Float[np.ndarray, "#bodies #heads #t"]:
-        return np.zeros((1, 1, 1))
 
     def _goal(self, drawn: Drawn) -> Float[np.ndarray, "1 heads n"]:
         return self._labels.T[None]
@@ -139,15 +125,16 @@ class DeepEnsemble(_Ensemble):
     Parameters
     ----------
     net: An `MLP`, or a function that makes one from the number of columns, such as `partial(MLP, width=64)`. Or a
-        network of your own, an `rndlib.torch.Module` or an `rndlib.jax.Function`; X is then of shape (n_samples, ...),
-        as the network takes it. With a network, nothing is scaled. None is automatic: columns and labels are
-        standardised, the evidence of the NTK-GP chooses network, scales and noise, and members are trained exactly, at
-        infinite width, with L2 regularisation towards their initial weights by the noise.
+        network of your own, an `rndlib.torch.Module` or an `rndlib.jax.Function`; X then has the shape (n_samples, ...)
+        of the network's input. With a network, nothing is scaled. None is automatic: columns and labels are
+        standardised; the evidence of the NTK-GP chooses network, scales and noise; and members are trained exactly, at
+        infinite width, with L2 regularisation towards initialisation.
     members: Number of networks, >= 1.
     prior_mean: Function that returns the prior mean (T,) for X (T, in_dim); None for zero.
     seed: >= 0; the same seed gives the same initial weights on every backend.
-    random_state: In place of `seed`, where scikit-learn sets it: None, a number or a RandomState.
-    input_scales: Of the automatic estimator, one length scale per column of X, in its units; None chooses them.
+    random_state: Replaces `seed` if given, for scikit-learn: None, a number or a RandomState.
+    input_scales: Length scale of each column of X, in its units, for the automatic estimator; None chooses them by
+        evidence.
     backend: "jax", "torch", or "torch:cuda" for PyTorch on a GPU. None is the library of a network of your own, and
         "jax" for an `MLP`.
     solver: `GradientFlow` (the default, to convergence), `GradientDescent`, or `StochasticGradient` for more than a few
@@ -168,8 +155,9 @@ class DeepEnsemble(_Ensemble):
 class BayesianEnsemble(_Ensemble):
     """An ensemble whose members are draws from the NTK-GP posterior in the limit of width (He et al., 2020).
 
-    Each member is the sum of a network and the random function of Proposition 4.1, `f(x; theta_t) + J f(x) psi*`. The
-    sum is trained on the labels. In the limit of width and time each is an independent draw from `laws.posterior`.
+    Each member is the sum of a network and the random function of Proposition 4.1, `f(x; theta_t) + J f(x) psi*`. Their
+    sum is trained on the labels. In the limit of infinite width and training time, each member is an independent draw
+    from `laws.posterior`.
 
     Parameters
     ----------
@@ -187,12 +175,3 @@ class BayesianEnsemble(_Ensemble):
     noise_std: float | None = field(default=None, kw_only=True)
 
     _bayesian = True
-
-    def _draw(self, bodies: list[int], n_samples: int = 0, heads: int | None = None) -> Drawn:
-        drawn = super()._draw(bodies, n_samples, heads)
-        jittered = self._noise and n_samples
-        offsets = draw_offsets(self._seed, bodies, n_samples, self._sizes[0]) if jittered else None
-        return drawn._replace(directions=draw_directions(self.net_, self._seed, bodies, None), offsets=offsets)
-
-    def _fixed(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
-        return self._tangents(drawn, X, dtype)

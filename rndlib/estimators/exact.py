@@ -103,7 +103,20 @@ class Exact:
 
     def means(self, model: Any, X: Points) -> Float[np.ndarray, "1 outputs t"]:
         """The mean estimate at X."""
-        return self.transfer(self.weights, X)[None]
+        return self.moments(X, variance=False)[0][None]
+
+    def moments(self, X: Points, variance: bool) -> tuple[Float[np.ndarray, "outputs t"], Float[np.ndarray, " _"]]:
+        """The mean estimate at X and the variance, from one kernel between training points and X.
+
+        The variance is left out, an empty array, unless it is asked for.
+        """
+
+        def block(across: kernels.Kernel, points: Points) -> Float[np.ndarray, "rows t"]:
+            mean = self.weights.T @ across.ntk
+            return np.vstack([mean, self._variance(across, points)]) if variance else mean
+
+        found, outputs = self._blockwise(block, X), self.weights.shape[1]
+        return found[:outputs], found[outputs:].reshape(-1)
 
     def solve(self, r: Columns) -> Columns:
         """A^-1 r."""
@@ -115,16 +128,15 @@ class Exact:
 
     def variance(self, X: Points) -> Float[np.ndarray, " t"]:
         """The variance of errors that start with covariance Theta, or of an ensemble."""
+        return self._blockwise(self._variance, X)
 
-        def block(across: kernels.Kernel, points: Points) -> Float[np.ndarray, " t"]:
-            prior = kernels.diagonal(self.net, points)
-            if self.inner is None:
-                half = linalg.solve_triangular(self.factor, across.ntk, lower=True, check_finite=False)
-                return np.maximum(prior.ntk - np.einsum("nt,nt->t", half, half), 0.0)
-            change = self.inner @ across.ntk - 2 * self.solve(across.nngp)
-            return np.maximum(prior.nngp + np.einsum("nt,nt->t", across.ntk, change), 0.0)
-
-        return self._blockwise(block, X)
+    def _variance(self, across: kernels.Kernel, X: Points) -> Float[np.ndarray, " t"]:
+        prior = kernels.diagonal(self.net, X)
+        if self.inner is None:
+            half = linalg.solve_triangular(self.factor, across.ntk, lower=True, check_finite=False)
+            return np.maximum(prior.ntk - np.einsum("nt,nt->t", half, half), 0.0)
+        change = self.inner @ across.ntk - 2 * self.solve(across.nngp)
+        return np.maximum(prior.nngp + np.einsum("nt,nt->t", across.ntk, change), 0.0)
 
     def held_out(self) -> Float[np.ndarray, " n"]:
         """The variance of an ensemble at each training point, by a fit that leaves it out.

@@ -4,16 +4,17 @@ The theorems are about networks that are linear in their parameters, with the ta
 training would make of a fit's own initial functions if its networks were such is known in closed form (control
 variates, `rndlib.training.linear.partners`). Let V be the variance that the fit reports, P that of these linear
 networks, and L that of the law. The factor by which V is off is the mean of V / L over points, divided by that of
-P / L: the Monte-Carlo error of few heads or members is nearly the same in both. The theorems of the Bayesian methods
-are about convergence, so a training that ends before has the factor L_t / L as well.
+P / L, because the Monte-Carlo error of few heads or members is nearly the same in both. The theorems of the Bayesian
+methods are about convergence, so a training that ends before has the factor L_t / L as well.
 
-What else there is has a cause in how far the parameters move. From a residual r at the start, training moves those of a
+The remaining error comes from how far the parameters move. From a residual r at the start, training moves those of a
 linear network by
 
     ||d theta||^2 = v' Theta v,    v = (Theta + noise_std^2 I)^-1 r    at convergence,
 
-while each starts at N(0, 1). For residuals that are drawn from the prior N(0, Theta) this is N. Labels for which it is
-much more are large beside the prior, or ask most of a nearly singular kernel. Heads that share a body add up.
+while each starts at N(0, 1). For residuals that are drawn from the prior N(0, Theta) this is N. It is much
+larger for labels that are large compared with the prior, or that need small eigenvalues of the kernel. The movements
+of heads on one network add up.
 """
 
 from math import exp, inf, log, sqrt
@@ -79,10 +80,11 @@ def of(
         return None, ("Not held against the theorem: minibatches have no training time that it could refer to.",)
     if not isinstance(solver, GradientFlow) and n > MOST_MEASURED:
         return None, (f"Not held against the theorem, which takes kernels of {n} x {n} numbers.",)
-    kernel, points = limit(net, MANY_DRAWS), probes(X, PROBES // 4 if own else PROBES, own)
+    points = probes(X, PROBES // 4 if own else PROBES, own)
+    places = np.concatenate([X, points])
     before, after, bodies = [], [], 0
     for drawn, (block, params) in zip(trained.drawn, trained.blocks, strict=True):
-        values = start(model, drawn, np.concatenate([X, points]), "float64")
+        values = start(model, drawn, places, "float64")
         if drawn.offsets is not None:
             values[:, :, :n] += model._noise * np.swapaxes(drawn.offsets, 1, 2)
         before.append(values)
@@ -96,9 +98,7 @@ def of(
             "ensemble" if ensemble else "error",
             np.concatenate(before)[some],
             np.concatenate(after)[some],
-            reference.between(kernel, X, X),
-            reference.between(kernel, X, points),
-            reference.diagonal(kernel, points),
+            reference.between(limit(net, MANY_DRAWS), places, places),
             bayesian=model._bayesian,
             y=None if y is None else y[:, 0],
             noise_std=model._noise,
@@ -115,9 +115,7 @@ def measure(
     kind: Kind,
     before: Functions,
     trained: Functions,
-    train: Kernel,
-    across: Kernel,
-    probe: Kernel,
+    kernel: Kernel,
     *,
     bayesian: bool = False,
     y: Float[np.ndarray, " n"] | None = None,
@@ -129,28 +127,30 @@ def measure(
     """The departure of a fit, from its functions before and after training at N training points and T probe points.
 
     `before` is at X, with the jitter of noisy targets, and then at the probe points; `trained` at the probe points. Of
-    RND, they are errors u - g. `train`, `across` and `probe` are kernels of the limit, without noise: on X (N, N),
-    between X and the probe points (N, T), and their diagonal at the probe points (T,). `bayesian` functions start with
-    the covariance of the NTK, and their theorem is about the end of training; others with that of the NNGP, and theirs
-    holds at any time. `y` (N,) are the labels of an ensemble, or of the `mean` estimate (T,) at the probe points, by a
-    network that is started at 0. `learning_rate` is that of gradient descent; None is gradient flow.
+    RND, they are errors u - g. `kernel` has those of the limit, without noise, between the same N + T points.
+    `bayesian` functions start with the covariance of the NTK, and their theorem is about the end of training; others
+    with that of the NNGP, and theirs holds at any time. `y` (N,) are the labels of an ensemble, or of the `mean`
+    estimate (T,) at the probe points, by a network that is started at 0. `learning_rate` is that of gradient descent;
+    None is gradient flow.
 
     Raises a ValueError if the kernel on X is singular, and training went on for long enough for this to matter.
     """
-    n, rnd = len(train.ntk), kind == "error"
+    n, rnd = before.shape[2] - trained.shape[2], kind == "error"
+    initial = kernel.ntk if bayesian else kernel.nngp
+    train, across = kernel.ntk[:n, :n], kernel.ntk[:n, n:]
+    prior, between, at = initial[:n, :n], initial[:n, n:], initial.diagonal()[n:]
     labels = np.zeros(n) if y is None or (rnd and mean is None) else y
     residual = before[:, :, :n] - (0 if rnd else labels)
     noise = noise_std**2 * np.eye(n)
-    theta, prior = train.ntk + noise, (train.ntk + noise if bayesian else train.nngp)
-    between, at = (part.ntk if bayesian else part.nngp for part in (across, probe))
+    theta, prior = train + noise, prior + noise if bayesian else prior
     top = float(np.linalg.norm(theta, 2)) if learning_rate else 0.0
     unstable = learning_rate is not None and learning_rate * top >= 2  # in the limit, only smaller steps train
     rate = None if unstable else learning_rate
 
     # The gain between X and the probe points, and v of the errors at the start and of the labels.
-    sources = np.concatenate([across.ntk, before[:, :, :n].reshape(-1, n).T, labels[:, None]], axis=1)
-    G, v = np.split(gain(theta, sources, time, rate), [across.ntk.shape[1]], axis=1)
-    G_end = _at_convergence(theta, across.ntk) if bayesian and (time < inf or rate is not None) else G
+    sources = np.concatenate([across, before[:, :, :n].reshape(-1, n).T, labels[:, None]], axis=1)
+    G, v = np.split(gain(theta, sources, time, rate), [across.shape[1]], axis=1)
+    G_end = _at_convergence(theta, across) if bayesian and (time < inf or rate is not None) else G
 
     def law(G: Float[np.ndarray, "n T"]) -> Float[np.ndarray, " T"]:
         rounding = _ROUNDING**2 * (float(np.mean(at)) or 1.0)
@@ -181,7 +181,7 @@ def measure(
     else:
 
         def moved(v: Float[np.ndarray, "n columns"]) -> float:
-            return float(np.mean(np.einsum("nc,nc->c", v, train.ntk @ v)))
+            return float(np.mean(np.einsum("nc,nc->c", v, train @ v)))
 
         of_labels = off > spread or not rnd
         from_start = 0.0 if rnd and of_labels else moved(v[:, :-1])

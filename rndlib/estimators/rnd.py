@@ -1,6 +1,7 @@
 """Random network distillation: predictors trained to match random targets (Eq. 2)."""
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from math import ceil, inf
 from typing import Any
 
@@ -10,25 +11,25 @@ from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin, clone
 
 from rndlib import checks
-from rndlib.cores import blockwise
-from rndlib.estimators.base import Estimator, Functions, PerHead, Variances
+from rndlib.estimators.base import Estimator, Functions, Variances
 from rndlib.estimators.exact import Exact, fits
 from rndlib.estimators.networks import Linear, Steps
 from rndlib.theory.crowding import warn_if_narrow
-from rndlib.training.problem import Drawn, block_size
+from rndlib.training.problem import Drawn
 from rndlib.training.solvers import GradientFlow
-from rndlib.training.weights import Params, Role, draw, draw_offsets
+from rndlib.training.weights import Role
 
 
 @dataclass(eq=False, repr=False)
 class Distillation(Estimator):
-    """Predictors of `heads` outputs on `bodies` independent bodies, each trained to match a random target."""
+    """`bodies` independent predictors with `heads` outputs each, trained to match random targets."""
 
     heads: int = 64
     bodies: int = 1
     _: KW_ONLY
     linearised: bool = False
 
+    _role = Role.PREDICTOR
     _scale = 1.0  # from the mean square of errors to a variance
 
     def _check(self) -> None:
@@ -67,17 +68,14 @@ class Distillation(Estimator):
         """
         model, points = self._before(X)
 
-        def both(drawn: Drawn, params: Params) -> Float[np.ndarray, "bodies 2 heads t"]:
-            if isinstance(model._fit, Linear):
-                return model._fit.initial(model, points, drawn, params)
+        def both(drawn: Drawn) -> Float[np.ndarray, "bodies 2 heads t"]:
             u = model._functions(drawn.start, points, model._precision)
             return np.stack(np.broadcast_arrays(u, model._target(drawn, points, model._precision)), axis=1)
 
-        if model._fit is None:
-            size = block_size(model.net_, model.heads, len(points))
-            each = blockwise(lambda bodies: both(model._draw(bodies), []), model.bodies, size)
+        if isinstance(model._fit, Linear):  # which has no directions any more
+            each = model._trained.per_body(partial(model._fit.initial, model, points))
         else:
-            each = model._trained.per_body(both)
+            each = model._at_start(both, points)
         u, g = (model._units.spread(each[:, i].reshape(-1, len(points)), model._outputs) for i in (0, 1))
         return u, g
 
@@ -85,7 +83,7 @@ class Distillation(Estimator):
         """Train all bodies on X, and the mean estimate on labels y (N, outputs)."""
         if self.net is None and (fits(len(X)) or not self._bayesian):
             return Exact.fit(self, X, np.zeros((len(X), 1)) if y is None else y)
-        return Linear.fit(self, X, y) if self._linear else Steps.fit(self, Role.PREDICTOR, X, y)
+        return Linear.fit(self, X, y) if self._linear else Steps.fit(self, self._role, X, y)
 
     @property
     def _sizes(self) -> tuple[int, int]:
@@ -94,27 +92,6 @@ class Distillation(Estimator):
     @property
     def _linear(self) -> bool:
         return self.linearised or self.net is None
-
-    def _draw(self, bodies: list[int], n_samples: int = 0) -> Drawn:
-        """The random numbers of these bodies, with jitter for `n_samples` points.
-
-        A linearised body has one tangent, that of one more head, so that all heads have the same kernel and are
-        independent of it: its network has one output.
-        """
-        jittered = self._noise and n_samples and self._bayesian
-        offsets = draw_offsets(self._seed, bodies, n_samples, self.heads) if jittered else None
-        if not self._linear:
-            start = draw(self.net_, self.heads, self._seed, Role.PREDICTOR, bodies)
-            return Drawn(start, start, offsets=offsets)
-        *hidden, head = draw(self.net_, self.heads + 1, self._seed, Role.PREDICTOR, bodies)
-        own, common = (tuple(a[:, part] for a in head) for part in (slice(1, None), slice(1)))
-        return Drawn([*hidden, own], [*hidden, common], offsets=offsets)
-
-    def _fixed(self: Any, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
-        return -self._target(drawn, X, dtype)
-
-    def _goal(self, drawn: Drawn) -> Float[np.ndarray, "#bodies #heads #n"]:
-        return np.zeros((1, 1, 1))
 
     def _values(self, X: ArrayLike) -> Functions:
         return self.errors(X)
@@ -128,21 +105,22 @@ class RND(OutlierMixin, Distillation):
     """Random network distillation (Eq. 2): predictors u trained to match fixed random networks g.
 
     In the limit of width the errors of the heads are independent draws from `laws.rnd_error` (Theorem 3.1), and half
-    their mean square has the law of the sample variance of an ensemble of `bodies * heads + 1` networks (Theorem 3.4).
+    their mean square is distributed as the sample variance of an ensemble of `bodies * heads + 1` networks (Theorem
+    3.4).
 
     Parameters
     ----------
-    net: Network of both predictor and target; the theorems need the two to be alike. Values as in `DeepEnsemble`.
+    net: Network of predictor and target, which have the same architecture. Values as in `DeepEnsemble`.
     heads: Outputs per body, >= 1.
     bodies: Number of independent bodies, >= 1. `bodies=1` is the usual multi-head RND; `heads=1` is an ensemble of RND
         models.
-    linearised: Whether to train the network linearised at its start, with parameters of its own for each head and
-        exactly: the law of the network's own tangent kernel then holds at any number of heads. `fit` takes an N x N
-        matrix per body, and no steps.
-    false_alarms: Share of new points like the training points that `predict` may call outliers, between 0 and 1. The
-        threshold comes from held-out points, as RND knows its training points by heart: in automatic mode by leaving
-        out one at a time, in closed form, and otherwise by one more fit, on four fifths of the rows. None is 0.1 in
-        automatic mode, and no threshold otherwise.
+    linearised: Whether to train the network linearised at initialisation, exactly and with separate parameters for each
+        head. The theory of the network's own NTK then holds for any number of heads. `fit` forms an N x N matrix per
+        network, and takes no steps.
+    false_alarms: Fraction of ordinary new points that `predict` may call outliers, between 0 and 1. The threshold comes
+        from held-out points, because the error at training points is zero: by leaving out one point at a time in closed
+        form in automatic mode, and otherwise by one more fit on four fifths of the rows. None is 0.1 in automatic mode,
+        and no threshold otherwise.
     seed, random_state, backend, solver, dtype, input_scales: As in `DeepEnsemble`. With the same seed, predictor,
         target and ensembles are still independent of each other.
 
@@ -187,7 +165,7 @@ class RND(OutlierMixin, Distillation):
         return self._end(fit, points)
 
     def score_samples(self, X: ArrayLike) -> Variances:
-        """Minus `variance` at X (T, in_dim), (T,): how like the training points each row is.
+        """Similarity of each row of X (T, in_dim) to the training points: minus `variance`, (T,).
 
         >>> from rndlib import RND
         >>> score = RND().fit([[1.0, 0.0], [0.0, 1.0]]).score_samples([[1.0, 0.0], [5.0, 0.0]])
@@ -197,7 +175,8 @@ class RND(OutlierMixin, Distillation):
         return -self.variance(X)
 
     def decision_function(self, X: ArrayLike) -> Variances:
-        """`score_samples` above its threshold, (T,): below 0 for outliers, at the rate `false_alarms` of new points.
+        """`score_samples` minus its threshold, (T,): negative for outliers, and for a fraction `false_alarms` of new
+        points.
 
         Raises ValueError if the fit had no threshold to find.
 
@@ -226,8 +205,7 @@ class RND(OutlierMixin, Distillation):
         return -inf if threshold is None else -threshold
 
     def predict(self, X: ArrayLike) -> Int[np.ndarray, " t"]:
-        """1 for rows of X (T, in_dim) that are like the training points, and -1 for outliers. Raises as
-        `decision_function`.
+        """1 for inliers and -1 for outliers among the rows of X (T, in_dim): (T,). Raises as `decision_function`.
 
         >>> import numpy as np
         >>> from rndlib import RND
@@ -237,7 +215,7 @@ class RND(OutlierMixin, Distillation):
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
     def fit_predict(self, X: ArrayLike, y: Any = None, **kwargs: Any) -> Int[np.ndarray, " n"]:
-        """1 or -1 for each training point (N,), judged by a fit without it; in automatic mode alone.
+        """1 or -1 for each training point (N,), by a fit without this point; only in automatic mode.
 
         Raises ValueError if a network is given: its error at the points that it trained on is 0.
 
@@ -253,14 +231,6 @@ class RND(OutlierMixin, Distillation):
             f"net = {self.net!r}: the RND error is 0 at training points: call fit, and predict for new ones",
         )
         return np.where(-self._held_out >= self.offset_, 1, -1)
-
-    def _draw(self, bodies: list[int], n_samples: int = 0) -> Drawn:
-        target = draw(self.net_, self.heads, self._seed, Role.TARGET, bodies)
-        return super()._draw(bodies, n_samples)._replace(target=target)
-
-    def _target(self, drawn: Drawn, X: np.ndarray, dtype: str) -> PerHead:
-        assert drawn.target is not None
-        return self._functions(drawn.target, X, dtype)
 
 
 def quantile_of_new(held_out: Variances, rate: float) -> float:

@@ -16,7 +16,7 @@ CROWDING = 3.3
 
 
 class HeadsWarning(UserWarning):
-    """Too many heads for the width: the variance estimate varies over seeds by more than half too much.
+    """Too many heads for the width: the variance estimate has over 1.5 times its theoretical variance across seeds.
 
     >>> import warnings
     >>> from rndlib import MLP, RND

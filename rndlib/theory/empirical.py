@@ -26,24 +26,20 @@ def parts(
     mirrored = X_test is None
     other = X if X_test is None else checks.points_of_any_shape("X_test", X_test, X.shape[1:])
     net.examine(X)
-    tensors = net.tensors
     count, seed = checks.whole("draws", draws, at_least=1), checks.whole("seed", seed, at_least=0)
-    weights = net.initial(1, spawned(seed, 0))
-    least = 16 * sum(array.size for array in weights.values())  # bytes, for the derivatives of two points
+    least, below = 16 * net.parameters(1), net.hidden_parameters  # bytes, for the derivatives of two points
     rows = checks.whole("memory", memory, at_least=1) // least
     checks.require(rows > 0, f"memory = {memory}: give at least {least} bytes, for the derivatives of two points")
     found = np.zeros((2, len(X), len(other)))
     for draw in range(count):
-        weights = net.initial(1, spawned(seed, draw)) if draw else weights
+        omega = net.draw(1, spawned(seed, draw))
         for i in slices(len(X), rows):
-            left = net.derivatives(weights, X[i])
+            left = net.jacobian(omega, X[i])[:, 0]
             for j in slices(len(other), rows, start=i.start if mirrored else 0):
-                right = left if mirrored and i == j else net.derivatives(weights, other[j])
-                both = np.zeros((2, len(X[i]), len(other[j])))
-                for name, tensor in tensors.items():
-                    if tensor.scale:
-                        both[int(tensor.outputs_axis is None)] += tensor.scale**2 * (left[name] @ right[name].T)
-                found[:, i, j] += both / count
-                if mirrored and i != j:
-                    found[:, j, i] += both.swapaxes(1, 2) / count
+                right = left if mirrored and i == j else net.jacobian(omega, other[j])[:, 0]
+                for part, of in zip(found, (slice(below, None), slice(below)), strict=True):
+                    block = left[:, of] @ right[:, of].T / count
+                    part[i, j] += block
+                    if mirrored and i != j:
+                        part[j, i] += block.T
     return found[0], found[1]

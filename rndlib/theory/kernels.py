@@ -123,8 +123,7 @@ def empirical(
     draws: networks to average over, >= 1.
     seed: of their initial weights, >= 0.
     memory: bytes for derivatives, and as many for their products, which are taken for as many points at once as it
-        holds; the N x P Jacobian of P weights is never stored. Of a `Function`, the derivatives with respect to
-        matrices and filters are kept in factors.
+        holds; the N x P Jacobian of P weights is never stored.
 
     Raises
     ------

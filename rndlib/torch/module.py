@@ -1,6 +1,7 @@
-"""A PyTorch module of the user's own as a network of rndlib."""
+"""A PyTorch module as a network."""
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from threading import Lock, local
 from typing import Any, ClassVar
 
@@ -8,14 +9,17 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.func import functional_call, grad
+from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.parameter import is_lazy
 
-from rndlib.any_network import AnyNetwork, Derivatives, Points, Weights, faults
-from rndlib.training.backends.torch import LinearModule, TorchBackend, each_point, hosted
+from rndlib.any_network import AnyNetwork
+from rndlib.faults import faults
+from rndlib.initial_scales import Weights
+from rndlib.training.backends import Backend, load
+from rndlib.training.backends.torch import hosted
 
 _DRAWING = Lock()  # PyTorch's generator is one for all threads.
 
@@ -24,7 +28,7 @@ class Module(AnyNetwork):
     """A network that `build` makes, for the estimators, `kernels.empirical` and `initial`.
 
     It is trained in the parametrisation of the theorems: each tensor of weights relative to the scale of its initial
-    values (`rndlib.any_network`). The head is the last layer, whose tensors alone depend on the number of outputs.
+    values (`rndlib.any_network`). The head is the last layer. Only its tensors depend on the number of outputs.
     Everything but the solver's steps is computed in float64.
 
     Parameters
@@ -38,7 +42,7 @@ class Module(AnyNetwork):
 
     Raises
     ------
-    ValueError: `build` does not return such a module, or it is not what the theorems are about: the message says why.
+    ValueError: `build` does not return such a module, or the theorems do not cover it; the message says why.
 
     >>> import numpy as np
     >>> from torch import nn
@@ -50,6 +54,7 @@ class Module(AnyNetwork):
     """
 
     library: ClassVar[str] = "torch"
+    differentiable: ClassVar[str] = "keep to PyTorch's differentiable operations, on tensors and not in place"
 
     def __init__(
         self,
@@ -60,77 +65,47 @@ class Module(AnyNetwork):
     ):
         super().__init__(scales, output_scale)
         self.build = build
-        self._templates = local()  # `functional_call` changes a module while it runs, so every thread has its own
 
-    def __reduce__(self) -> Any:
-        return self._rebuilt(self.build)
+    @cached_property
+    def _templates(self) -> local:
+        return local()  # `functional_call` changes a module while it runs, so every thread has its own
 
-    def arrays(self, outputs: int, seed: int) -> Weights:
+    @property
+    def backend(self) -> Backend:
+        return load("torch")
+
+    def arrays(self, outputs: int, seed: int) -> tuple[Weights, Weights]:
         module = self._built(outputs, seed)
-        return {name: a.detach().numpy() for name, a in (*module.named_parameters(), *module.named_buffers())}
-
-    def initial(self, outputs: int, seed: int) -> Weights:
-        module = self._built(outputs, seed)
-        return {name: value.detach().double().numpy().copy() for name, value in module.named_parameters()}
-
-    @hosted
-    def functions(self, weights: Weights, X: Points) -> Float[np.ndarray, "n outputs"]:
-        tensors, points = _tensors(weights, X)
-        self._template(tensors, points)
-        with faults(f"the network fails on points of shape {X.shape[1:]}", "give X in the shape that it reads"):
-            values = self._of_weights(tensors, points)
-        if not isinstance(values, Tensor):
-            raise ValueError(f"the module returns {type(values).__name__}: return one tensor (N, outputs)")
-        return values.double().numpy()
-
-    @hosted
-    def derivatives(self, weights: Weights, X: Points) -> Derivatives:
-        def first(weights: dict[str, Tensor], x: Tensor) -> Tensor:
-            return self._of_weights(weights, x[None])[0, 0]
-
-        tensors, points = _tensors(weights, X)
-        self._template(tensors, points)  # `vmap` allows no random numbers
-        derivatives = each_point(grad(first))(tensors, points)
-        return {name: rows.detach().numpy().reshape(len(X), -1) for name, rows in derivatives.items()}
-
-    @hosted
-    def _differentiate(self, weights: Weights, X: Points) -> None:
-        tensors, points = _tensors(weights, X)
-        self._template(tensors, points)
-
-        def function(params: Any, X: Tensor) -> Tensor:
-            return self._of_weights(dict(zip(tensors, params[0], strict=True)), X)
-
-        traced = LinearModule(TorchBackend(), function, [tuple(tensors.values())], points)
-        traced.vjp(torch.ones_like(traced.value))
+        weights = {name: value.detach().double().numpy() for name, value in module.named_parameters()}
+        return weights, {name: buffer.numpy() for name, buffer in module.named_buffers()}
 
     @hosted
     def _largest(self, x: Float[np.ndarray, "1 *shape"]) -> int:
         sizes, module = [], self._built(1, 0).double()
         for layer in module.modules():
             layer.register_forward_hook(lambda _, __, out: sizes.append(getattr(out, "numel", lambda: 1)()))
-        module(_tensors({}, x)[1])
+        module(self.backend.tensors(x))
         return max(sizes)
 
     def of_omega(self, omega: Any, X: Tensor) -> Tensor:
-        """The outputs at X, a function of the parameters that are trained, on their device and in their precision."""
         weights = self.weights(omega, torch.movedim)
         for name, value in weights.items():
             if isinstance(value, np.ndarray):
                 weights[name] = torch.tensor(value, device=X.device)
-        return self._of_weights(weights, X).to(X.dtype)
+        template = self._template(len(omega[-1][0]), X)
+        # The faster ways to attention are not differentiated twice.
+        failed = faults(
+            f"the network fails on points of shape {tuple(X.shape[1:])}", "give X in the shape that it reads"
+        )
+        with failed, sdpa_kernel(SDPBackend.MATH):
+            values = functional_call(template, weights, (X,))
+        if not isinstance(values, Tensor):
+            raise ValueError(f"the module returns {type(values).__name__}: return one tensor (N, outputs)")
+        return (values if self.output_scale is None else self.output_scale * values).to(X.dtype)
 
-    def _of_weights(self, weights: dict[str, Tensor], X: Tensor) -> Any:
-        """The outputs at X, a function of all weights by name."""
-        with sdpa_kernel(SDPBackend.MATH):  # the faster ways to attention are not differentiated twice
-            values = functional_call(self._template(weights, X), weights, (X,))
-        return values if self.output_scale is None else self.output_scale * values
-
-    def _template(self, weights: dict[str, Tensor], X: Tensor) -> nn.Module:
-        """A module of as many outputs as the weights are for, of the type and on the device of X."""
-        outputs = next(weights[name].shape[axis] for name, axis in self.outputs_axes.items() if axis is not None)
-        key = str((outputs, X.dtype, X.device))
-        templates = vars(self._templates)
+    def _template(self, outputs: int, X: Tensor) -> nn.Module:
+        """A module of as many outputs, of the type and on the device of X."""
+        key, templates = str((outputs, X.dtype, X.device)), vars(self._templates)
         if key not in templates:
             templates[key] = self._built(outputs, 0).to(X.device, X.dtype).requires_grad_(False)
         return templates[key]
@@ -158,9 +133,3 @@ class Module(AnyNetwork):
                     "call .eval()"
                 )
         return module
-
-
-def _tensors(weights: Weights, X: Points) -> tuple[dict[str, Tensor], Tensor]:
-    """Copies as tensors: PyTorch refuses negative strides, and a module may write into what it is given."""
-    *tensors, points = (torch.from_numpy(np.array(a, order="C")) for a in (*weights.values(), X))
-    return dict(zip(weights, tensors, strict=True)), points

@@ -39,16 +39,12 @@ class MisbuiltTarget(BayesianRND):
         super().__init__(net, 1, bodies, seed=seed, solver=solver)
         self.at, self.along, self.keep_last = at, along, keep_last
 
-    def _draw(self, bodies: list[int], n_samples: int = 0) -> Drawn:
+    def _draw(self, bodies: list[int], n_samples: int = 0, heads: int | None = None) -> Drawn:
         theta, psi = (draw(self.net_, self.heads, self._seed, role, bodies) for role in (self.at, self.along))
-        # The weights of theta below the head, and psi's of the head, make the function that `keep_last` adds.
+        # The weights of theta below the head, and psi's of the head, make the function that `keep_last` adds: a network
+        # is linear in its last layer, so its derivative along that layer's part of psi is its value there.
         added = [*theta[:-1], psi[-1]] if self.keep_last else None
         return super()._draw(bodies, n_samples)._replace(target=added, directions=psi[:-1], tangent=theta)
-
-    def _target(self, drawn: Drawn, X: np.ndarray, dtype: str) -> np.ndarray:
-        target = self._tangents(drawn, X, dtype)
-        # The network is linear in its last layer: its derivative along that layer's part of psi is its value there.
-        return target if drawn.target is None else target + self._functions(drawn.target, X, dtype)
 
 
 class NoiseWithoutPull(BayesianRND):
@@ -64,12 +60,11 @@ class NoiseWithoutPull(BayesianRND):
         super().__init__(net, 1, bodies, seed=seed, solver=solver)
         self.jitter = checks.non_negative("jitter", jitter)
 
-    def _draw(self, bodies: list[int], n_samples: int = 0) -> Drawn:
-        offsets = draw_offsets(self._seed, bodies, n_samples, self.heads) if n_samples else None
-        jitter = None if offsets is None else [(self.jitter * np.swapaxes(offsets, 1, 2),)]
-        return super()._draw(bodies)._replace(target=jitter)
+    def _draw(self, bodies: list[int], n_samples: int = 0, heads: int | None = None) -> Drawn:
+        jitter = draw_offsets(self._seed, bodies, n_samples, self.heads) if n_samples else None
+        return super()._draw(bodies)._replace(offsets=jitter)
 
     def _goal(self, drawn: Drawn) -> np.ndarray:
         """The errors are trained to minus the jitter, and not to 0."""
-        ((jitter,),) = drawn.target or []
-        return -jitter
+        assert drawn.offsets is not None
+        return -self.jitter * np.swapaxes(drawn.offsets, 1, 2)

@@ -16,8 +16,9 @@ from torch.func import jacrev, vmap
 from torch.nn.functional import gelu, silu
 
 from rndlib.activations import NUMPY, Functions
-from rndlib.any_network import Network, faults
+from rndlib.any_network import Network
 from rndlib.cores import slices
+from rndlib.faults import faults
 from rndlib.network import MLP
 from rndlib.training import backends
 from rndlib.training.backends import Backend, Program, linearised
