@@ -12,7 +12,6 @@
 #     name: python3
 # ---
 
-
 # %% [markdown]
 # # Ensemble equivalence: half the squared RND error is the variance of an ensemble
 #
