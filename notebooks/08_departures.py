@@ -20,7 +20,7 @@
 # > **Picture.** A map of what was trained: each cell is one setting, and its colour the ratio that should be 1.\
 # > **Verdict.** Where the variance of an ensemble is 18 times its law's, half the RND error is off its own law by D-rnd
 # > 0.04, with 0.1 allowed. What makes the ensemble leave is the members' own tangent kernels (D-labels 0.21 of 0.35).
-# > It goes as the squared labels over the width (D-width 0.12 of 0.3).
+# > It goes as the squared labels over the width (D-width 0.11 of 0.3).
 #
 # You have a network, an optimiser and data of your own. Is your RND number a variance? The theorems answer for the
 # limit. This notebook answers for what comes before the limit, one departure at a time, with two ratios that should be

@@ -1,14 +1,9 @@
 """The bench and the studies: harness, record, and that peers do what they are timed for. Never their times."""
 
 import json
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import bench
-import kept
 import numpy as np
 import pytest
 from benchmarks import case
@@ -24,22 +19,6 @@ def test_calls_are_interleaved_and_each_repeat_starts_at_another():
     seconds = case.side_by_side({name: lambda name=name: order.append(name) for name in "ab"}, repeats=4)
     assert "".join(order) == "abbaabba"
     assert all(len(each) == 4 for each in seconds.values())
-
-
-@pytest.mark.parametrize(("busy", "waits"), [(0, 1), (3, 4), (10**6, 100)])
-def test_a_call_begins_when_the_process_is_idle(busy, waits, monkeypatch):
-    """During the first waits all of a core is used; what never rests is waited for no longer than a second."""
-    naps = []
-
-    def sleep(seconds):
-        naps.append(seconds)
-        clock.now += seconds * (len(naps) <= busy)
-
-    clock = SimpleNamespace(now=0.0, sleep=sleep, process_time=lambda: clock.now, perf_counter=lambda: 7.0)
-    monkeypatch.setattr(case, "time", clock)
-    assert case.timed(lambda: "done") == (0.0, "done")
-    assert len(naps) == waits
-    assert sum(naps) <= 1.001
 
 
 def test_a_row_scales_what_was_timed_and_takes_ratios_within_each_repeat(monkeypatch):
@@ -98,18 +77,6 @@ def test_a_quick_bench_names_the_ratios_that_have_fallen(ratios):
     with pytest.raises(SystemExit) as fell:
         bench.main(["--quick", name])
     assert str(fell.value).splitlines()[1:] == [f"{name}, peer: 3.9, stored 6"]
-
-
-@pytest.mark.parametrize("words", [["nothing"], ["--keep"]])
-def test_what_the_command_line_does_not_understand_is_named(words, capsys):
-    with pytest.raises(SystemExit):
-        bench.main(words)
-    assert words[0] in capsys.readouterr().err
-
-
-def test_numbers_are_shown_to_three_digits():
-    cells = [[0.01234, 0.012, 0.0131], 1234.5, 0.0, 1e-9, 12, "x", None]
-    assert [bench.shown(cell) for cell in cells] == ["0.0123 (0.012 to 0.0131)", "1234", "0", "1e-09", "12", "x", ""]
 
 
 # ------------------------------------------------------------------------------------------------- peers
@@ -176,27 +143,3 @@ def test_every_way_to_samples_comes_near_the_posterior():
 
 
 # ------------------------------------------------------------------------------------------------- studies
-
-STUDY = """import sys; sys.path.insert(0, {ci!r})
-import kept
-
-found = kept.results(__file__, [("a",), ("nan",), ("long one",)], lambda word: 1 / (word != "nan"), sys.argv[1:])
-kept.store(kept.Path({table!r}), [{{"n": one["result"], "made by": one["made by"]}} for one in found])
-"""
-
-
-def test_a_study_runs_what_is_missing_and_keeps_what_made_each_row(tmp_path):
-    script, table, ci = tmp_path / "study_of_a_test.py", tmp_path / "table.json", Path(kept.__file__).parent
-    script.write_text(STUDY.format(ci=str(ci), table=str(table)))
-
-    def run(*words):
-        return subprocess.run([sys.executable, str(script), *words], capture_output=True, text=True, check=True).stdout
-
-    try:
-        assert run("a").splitlines() == ["a"]
-        assert run().splitlines() == ["nan", "nan failed", "long one"]
-    finally:
-        shutil.rmtree(ci.parent / "results" / "study_of_a_test")
-    stored = json.loads(table.read_text())
-    assert stored["rows"] == [{"n": 1, "made by": 0}] * 2
-    assert set(stored["made by"][0]) == {"date", "commit", "machine", "versions"}

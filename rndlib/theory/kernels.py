@@ -124,7 +124,7 @@ def empirical(
     seed: of their initial weights, >= 0.
     memory: bytes for derivatives, and as many for their products, which are taken for as many points at once as it
         holds; the N x P Jacobian of P weights is never stored. Of a `Function`, the derivatives with respect to
-        matrices and filters are kept in factors (`rndlib.factors`).
+        matrices and filters are kept in factors.
 
     Raises
     ------
@@ -152,9 +152,14 @@ def matrices(
     only: slice = slice(3),
     names: tuple[str, str] = ("X1", "X2"),
 ) -> list[Matrix]:
-    """Those of nngp, ntk and body that `only` picks, some rows at a time; errors call X1 and X2 by `names`.
+    """Some of nngp, ntk and body, in this order, each (N1, N2) and computed some rows at a time.
 
-    Without X2, only the entries above the diagonal are computed, and mirrored.
+    Without X2, only the entries above the diagonal are computed, and mirrored. Raises as `kernel`.
+
+    Parameters
+    ----------
+    only: which of the three to return.
+    names: what errors call X1 and X2.
 
     >>> from rndlib import MLP, kernels
     >>> len(kernels.matrices(MLP(in_dim=2), [[1.0, 0.0]], None, only=slice(2)))
