@@ -21,7 +21,7 @@
 # > freedom.\
 # > **Verdict.** The distributions differ from the prediction by M2 0.01 and from each other by M2-pair 0.012 (root mean
 # > square of a probability); the tolerance is 0.03. One degree of freedom fewer gives 0.11, weights that are 5 % larger
-# > 0.06. Extrapolated to infinite width, the variance over networks is off by at most M-limit 0.038; the tolerance is
+# > 0.06. Extrapolated to infinite width, the variance over networks is off by at most M-limit 0.041; the tolerance is
 # > 0.1.
 #
 # By Corollary 3.2, half the squared RND error is the variance of an ensemble on average over networks. In practice one
