@@ -14,31 +14,30 @@ from typing import Any
 import kept
 from made import ROOT
 
-from rndlib.paper.practice import measured
-from rndlib.paper.practice.crowds import linearised_heads, movement
-from rndlib.paper.practice.departures import DEPARTURES
+from rndlib.paper.practice.assumptions import SETTINGS
+from rndlib.paper.practice.crowds import linearised_heads
 from rndlib.paper.practice.settings import measure
 
-TABLE = ROOT / "rndlib" / "paper" / "practice" / measured.TABLE
+TABLE = ROOT / "rndlib" / "advice.json"
 SEED = 0
 
 
-def run(departure: str, strength: str) -> dict[str, Any]:
+def run(assumption: str, strength: str) -> dict[str, Any]:
     """One setting, as its row."""
-    ratios = measure(DEPARTURES[departure].settings[strength](), SEED)
-    return {"departure": departure, "strength": strength, "ratios": asdict(ratios)}
+    ratios = measure(SETTINGS[assumption][strength](), SEED)
+    return {"assumption": assumption, "strength": strength, "ratios": asdict(ratios)}
 
 
 def main(names: list[str], table: Path = TABLE) -> None:
     """Measure what is missing, then write the table."""
-    tasks = [(name, strength) for name, departure in DEPARTURES.items() for strength in departure.settings]
+    tasks = [(name, strength) for name, own in SETTINGS.items() for strength in own]
     found = kept.results(__file__, tasks, run, names)
     stored = json.loads(table.read_text(encoding="utf-8"))
-    rows = {(row["departure"], row["strength"]): _old(row, stored) for row in stored["rows"]}
+    rows = {(row["assumption"], row["strength"]): _old(row, stored) for row in stored["rows"]}
     for each in found:
-        rows[each["result"]["departure"], each["result"]["strength"]] = {**each["result"], "made by": each["made by"]}
+        rows[each["result"]["assumption"], each["result"]["strength"]] = {**each["result"], "made by": each["made by"]}
     every = [rows[task] for task in tasks if task in rows]
-    kept.store(table, every, seed=SEED, linearised_heads=linearised_heads(), movement=movement())
+    kept.store(table, every, seed=SEED, linearised_heads=linearised_heads())
 
 
 def _old(row: dict[str, Any], stored: dict[str, Any]) -> dict[str, Any]:

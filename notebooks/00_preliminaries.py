@@ -102,6 +102,7 @@ from rndlib.paper import figures, parameters
 from rndlib.paper.evidence.claims import CLAIMS
 from rndlib.paper.evidence.ledger import Ledger
 from rndlib.paper.evidence.statistics import (
+    centred,
     excess_kurtosis,
     joint_law,
     over_seeds,
@@ -183,13 +184,13 @@ def starts(n):
     return initial.functions(replace(deep, width=n), points, networks, heads=2, seed=seed).reshape(networks, -1)
 
 
-L, origin = kernel_depth, np.zeros(2 * n_points)
+L = kernel_depth
 two, unbiased = np.kron(np.eye(2), layer(L).nngp), np.kron(np.eye(2), average(L)[0])
 larger = kernels.kernel(replace(deep, sigma_w=1.05 * sigma_w), points)
 start, narrow, less_narrow = starts(wide), starts(few), starts(slight)
 claimed = two, unbiased, np.kron(np.eye(2), larger.nngp)
-_ = ledger.record("P1", *(joint_law(start, origin, law) for law in claimed))
-_ = ledger.record("P1-gauss", *(excess_kurtosis(sample, two) for sample in (start, narrow, less_narrow)))
+_ = ledger.record("P1", *(joint_law(start, centred(law)) for law in claimed))
+_ = ledger.record("P1-gauss", *(excess_kurtosis(sample, centred(two)) for sample in (start, narrow, less_narrow)))
 ledger
 
 # %% tags=["figure"]
@@ -201,7 +202,7 @@ fig_p1 = figures.covariances(
 figures.save(fig_p1, "fig_p1")
 
 # %% tags=["figure"]
-lengths = [np.sum(whitened(at, origin, two) ** 2, axis=1) for at in (start, narrow)]
+lengths = [np.sum(whitened(at, centred(two)) ** 2, axis=1) for at in (start, narrow)]
 fig_p1_gauss = figures.histograms(
     {f"networks, $n = {wide}$": lengths[0], f"control: $n = {few}$": lengths[1]},
     (rf"law, $\chi^2$ of {2 * n_points}", chi2(2 * n_points)),
@@ -223,8 +224,8 @@ figures.save(fig_p1_gauss, "fig_p1_gauss")
 
 # %% tags=["figure"]
 starts_by_width = {few: narrow, slight: less_narrow, **{n: starts(n) for n in between}, wide: start}
-shape = np.array([excess_kurtosis(at, two).value for at in starts_by_width.values()])
-moments = np.array([joint_law(at, origin, two).value for at in starts_by_width.values()])
+shape = np.array([excess_kurtosis(at, centred(two)).value for at in starts_by_width.values()])
+moments = np.array([joint_law(at, centred(two)).value for at in starts_by_width.values()])
 fig_p1_width = figures.against_size(
     list(starts_by_width),
     {

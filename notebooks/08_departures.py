@@ -112,7 +112,7 @@ def members(labels, n=width, time=inf):
 def against(regressions, functions, variance):
     """Finding of the variance of regressions over that of an ensemble."""
     away = np.sqrt(2) * (regressions - regressions.mean(axis=0))  # errors whose halved mean square is the variance
-    return over_times(away[None], functions[None], variance[None]).finding
+    return over_times(away[None], functions[None], variance[None])
 
 
 def change(before, after):
@@ -179,9 +179,9 @@ halves, squares = (
 linearised = covariance(net, X, points, heads / width, 0.0, "standard", full_cov=False) / 2
 _ = ledger.record(
     "D-heads",
-    to_law(halves, variance).finding,
-    to_law(squares, laws.posterior(net, X, y, points).var).finding,
-    to_law(halves, linearised).finding,
+    to_law(halves, variance),
+    to_law(squares, laws.posterior(net, X, y, points).var),
+    to_law(halves, linearised),
 )
 ledger
 
@@ -227,9 +227,9 @@ halves = RND(net, 1, networks, seed=seed, solver=flow).fit(data.X).errors(data.X
 deviations = (functions - functions.mean(axis=0)) ** 2
 _ = ledger.record(
     "D-rnd",
-    to_law(halves, law.var).finding,
-    to_law(deviations, law.var).finding,
-    to_law(halves, of_fewer.var).finding,
+    to_law(halves, law.var),
+    to_law(deviations, law.var),
+    to_law(halves, of_fewer.var),
 )
 ledger
 
@@ -269,7 +269,7 @@ early = {"seed": seed, "solver": GradientFlow(time, rtol=0.05)}
 errors = RND(net, 1, networks, **early).fit(X).errors(points)
 _ = ledger.record(
     "D-time",
-    *(over_times(errors[None], members(y, time=stop)[None], variance[None]).finding for stop in (time, inf, 2 * time)),
+    *(over_times(errors[None], members(y, time=stop)[None], variance[None]) for stop in (time, inf, 2 * time)),
 )
 ledger
 
@@ -308,7 +308,7 @@ def decayed(pull, **options):
     loop = Loop(build, descent, decay_steps, "head", pull=pull)
     errors = loop.errors(X, points, decay_networks, seed)
     functions = loop.functions(X, decay_labels * y, points, decay_networks, seed)
-    return over_times(errors[None], functions[None], variance[None]).finding
+    return over_times(errors[None], functions[None], variance[None])
 
 
 _ = ledger.record(

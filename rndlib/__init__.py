@@ -34,13 +34,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rndlib import datasets as datasets
+    from rndlib.advice import explain_setting as explain_setting
     from rndlib.estimators import RND as RND
     from rndlib.estimators import BayesianEnsemble as BayesianEnsemble
     from rndlib.estimators import BayesianRND as BayesianRND
     from rndlib.estimators import DeepEnsemble as DeepEnsemble
     from rndlib.estimators.departure import DepartureWarning as DepartureWarning
     from rndlib.network import MLP as MLP
-    from rndlib.paper.practice.advice import explain_setting as explain_setting
     from rndlib.theory import kernels as kernels
     from rndlib.theory import laws as laws
     from rndlib.theory import mismatch as mismatch
@@ -60,7 +60,7 @@ _HOMES = {
     "DepartureWarning": "estimators.departure",
     "DivergenceError": "training.report",
     "HeadsWarning": "theory.crowding",
-    "explain_setting": "paper.practice.advice",
+    "explain_setting": "advice",
     "kernels": "theory.kernels",
     "laws": "theory.laws",
     "mismatch": "theory.mismatch",

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import stats
 
 from rndlib.paper.evidence.claims import CLAIMS
+from rndlib.theory.laws import Gaussian
 
 RUNS = 100
 """Enough to see a check that is wrong in a fifth of the runs, as `test_a_check_that_is_often_wrong_is_seen` shows."""
@@ -26,3 +27,9 @@ def judge(claim: str, findings: Sequence[Sequence[float]]) -> None:
 def same_law(first: np.ndarray, second: np.ndarray) -> bool:
     """Whether two samples may be of one law, by Kolmogorov and Smirnov at a level of 1 in 10,000."""
     return np.asarray(stats.ks_2samp(first, second))[1] > 1e-4
+
+
+def gaussian(mean: object, cov: object) -> Gaussian:
+    """The law with this mean, which may be the same everywhere, and covariance."""
+    cov = np.asarray(cov, float)
+    return Gaussian(np.broadcast_to(np.asarray(mean, float), len(cov)), cov.diagonal(), cov)

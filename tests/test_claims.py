@@ -14,7 +14,7 @@ from rndlib.paper import output
 from rndlib.paper.evidence.claims import CLAIMS, NO_CLAIMS, TABLE, Claim, Finding, declared
 from rndlib.paper.evidence.ledger import FILE, ClaimsFail, Ledger, Verdict, faults, holds, table
 
-BELOW, ABOVE = Finding(0.1, (0.04, 0.1)), Finding(0.9)
+BELOW, ABOVE = Finding(0.1, (0.04, 0.1), 0.07), Finding(0.9)
 
 
 @pytest.fixture
@@ -71,9 +71,9 @@ def test_rates_demand_a_fall_and_margins_leave_room():
         (0.05, 0.9, 0.2, []),
         (0.1, 0.9, 0.2, []),  # E1's tolerance itself
         (0.11, 0.9, 0.2, ["E1 fails: 0.11 is above"]),
-        (0.05, 0.1, 0.2, ["E1 shows nothing: its neg"]),
-        (0.05, 0.9, 0.1, ["E1 is too coarse: its nea"]),
-        (0.2, 0.05, 0.05, ["E1 fails: 0.2 is above t", "E1 shows nothing: its neg", "E1 is too coarse: its nea"]),
+        (0.05, 0.1, 0.2, ["E1 shows nothing: its wro"]),
+        (0.05, 0.9, 0.1, ["E1 is too coarse: its sen"]),
+        (0.2, 0.05, 0.05, ["E1 fails: 0.2 is above t", "E1 shows nothing: its wro", "E1 is too coarse: its sen"]),
     ],
 )
 def test_a_claim_holds_where_it_passes_and_its_controls_do_not(value, control, near, wrong):
@@ -155,7 +155,7 @@ def test_closing_shows_a_ledger_that_holds_and_raises_after_writing_one_that_doe
     assert ledger.close() is ledger
     assert capsys.readouterr().out == ""
     _record(ledger, "E2", ABOVE, BELOW)
-    with pytest.raises(ClaimsFail, match=r"E2 fails: 0.9 is above the tolerance 0.1; E2 .*negative control passes"):
+    with pytest.raises(ClaimsFail, match=r"E2 fails: 0.9 is above the tolerance 0.1; E2 .*wrong variant passes"):
         ledger.close()
     assert Ledger.read(run_folder / FILE).verdicts == ledger.verdicts
     assert capsys.readouterr().out == f"{ledger}\n"
@@ -184,18 +184,32 @@ def test_a_file_that_is_no_ledger_of_todays_claims_is_named(run_folder, change):
         Ledger.read(run_folder / FILE)
 
 
-def test_the_table_lines_up_and_is_rounded():
+def test_the_tables_line_up_and_are_rounded():
     ledger = Ledger()
-    _record(ledger, "E1", Finding(0.0623456, (0.0456789, 0.0623456)), Finding(12.3456))
-    _record(ledger, "E2", Finding(0.3), Finding(0.0056))
-    lines = repr(ledger).splitlines()
-    assert len({len(line) for line in lines}) == 1
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert [row[0] for row in cells] == ["id", "--", "E1", "E2"]
-    assert cells[2][3:6] == ["0.062", "[0.046, 0.062]", "0.1"]
-    controls = ["12, rejected; 0.9, rejected", "0.006, NOT REJECTED; 0.9, rejected"]
-    assert [row[-2:] for row in cells[2:]] == [[controls[0], "PASS"], [controls[1], "FAIL"]]
+    _record(ledger, "E1", Finding(0.0623456, (0.0456789, 0.0623456), 0.05123), Finding(12.3456))
+    shown = _record(ledger, "E3", Finding(0.3), Finding(0.0056))
+    claims, wrong = ([line.strip("|").split("|") for line in part.splitlines()] for part in repr(ledger).split("\n\n"))
+    for rows in (claims, wrong):
+        assert len({len("|".join(row)) for row in rows}) == 1
+    cells = [[cell.strip() for cell in row] for row in (*claims[2:], *wrong[2:])]
+    assert cells[:2] == [
+        ["E1", "0.051", "[0.046, 0.062]", "upper limit at most 0.1", "PASS"],
+        ["E3", "", "", "within 0.15 of 0", "FAIL"],
+    ]
+    assert [[row[0], *row[3:]] for row in cells[2:]] == [
+        ["E1", "12", "rejected"],
+        ["E1", "0.9", "rejected"],
+        ["E3", "0.006", "NOT REJECTED"],
+        ["E3", "0.9", "rejected"],
+    ]
+    assert [row[2] for row in cells[2:4]] == [CLAIMS["E1"].control, CLAIMS["E1"].near]
     assert ledger._repr_markdown_() == table(ledger.verdicts)
+    assert repr(ledger.last(1)) == repr(shown)
+
+
+def test_the_larger_finding_is_that_of_the_larger_value():
+    assert max(BELOW, ABOVE) is ABOVE
+    assert min(ABOVE, BELOW) is BELOW
 
 
 def test_the_ledger_is_light():
@@ -228,26 +242,30 @@ def test_statistics_say_who_they_are():
     from rndlib.paper.evidence import statistics as s
 
     draws = np.random.default_rng(0)
-    x, eye, widths = draws.standard_normal((40, 2)), np.eye(2), [16, 64, 256]
-    errors = draws.standard_normal((2, 40, 2))
+    x, unit, widths = draws.standard_normal((40, 2)), s.centred(np.eye(2)), [16, 64, 256]
+    chi = laws.mean_square(np.ones(2), 1)
     found = {
-        "joint_law": s.joint_law(x, np.zeros(2), eye),
-        "excess_kurtosis": s.excess_kurtosis(x, eye),
+        "joint_law": s.joint_law(x, unit),
+        "excess_kurtosis": s.excess_kurtosis(x, unit),
         "typical": s.typical(np.abs(x[:, 0])),
         "slope": s.slope(widths, np.abs(draws.standard_normal((5, 3)))),
-        "rate": s.rate(widths, np.abs(draws.standard_normal((5, 3))), -0.5),
-        "limit": s.limit(widths, [[row] for row in draws.standard_normal((3, 9))]).finding,
-        "over_points": s.over_points(x, x[::-1]).finding,
-        "to_law": s.to_law(x**2, np.ones(2)).finding,
-        "over_times": s.over_times(errors, errors[:, ::-1], np.ones((2, 2))).finding,
-        "dependence": s.dependence(draws.standard_normal((20, 2, 2)), eye),
-        "distance_to_law": s.distance_to_law(x**2, laws.mean_square(np.ones(2), 1)),
-        "distance_between": s.distance_between(x**2, x[::-1] ** 2, laws.mean_square(np.ones(2), 1)),
-        "field_covariance": s.field_covariance(x**2, eye + 0.5, 1),
-        "energy": s.energy(x, np.zeros(2), eye, 2 * eye),
-        "dependence_of_samples": s.dependence_of_samples(draws.standard_normal((20, 2, 2)), eye, 2),
+        "rate": s.rate(widths, np.abs(draws.standard_normal((5, 3)))),
+        "limit": s.limit({n: [draws.standard_normal(9)] for n in widths}),
+        "over_points": s.over_points(x, x[::-1]),
+        "to_law": s.to_law(x**2, np.ones(2)),
+        "over_times": s.over_times([x], [x[::-1]], np.ones((1, 2))),
+        "dependence": s.dependence(draws.standard_normal((20, 2, 2)), np.eye(2)),
+        "distance_to_law": s.distance_to_law(x**2, chi),
+        "distance_between": s.distance_between(x**2, x[::-1] ** 2, chi),
+        "field_covariance": s.field_covariance(x**2, np.eye(2) + 0.5, 1),
+        "energy": s.energy(x, unit, s.centred(2 * np.eye(2))),
+        "dependence_of_samples": s.dependence_of_samples(draws.standard_normal((20, 2, 2)), np.eye(2), 2),
         "repeats": s.repeats(draws.standard_normal((3, 4, 2))[0]),
         "agreement": s.agreement(draws.chisquare(9, (4, 30)), draws.chisquare(9, (4, 30))),
     }
+    for finding in found.values():  # The estimate is inside its interval.
+        assert finding.estimate is not None
+        low, high = finding.interval or (finding.estimate,) * 2
+        assert low <= finding.estimate <= high
     assert set(found) == {claim.check for claim in CLAIMS.values()}
     assert {name: finding.check for name, finding in found.items()} == {name: name for name in found}

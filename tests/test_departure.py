@@ -17,14 +17,14 @@ from rndlib import (
     DeepEnsemble,
     GradientDescent,
     GradientFlow,
+    advice,
     datasets,
     kernels,
     laws,
 )
 from rndlib.estimators.departure import Departure, DepartureWarning
 from rndlib.estimators.measure import measure, probes
-from rndlib.paper.practice import measured
-from rndlib.paper.practice.departures import DEPARTURES
+from rndlib.paper.practice.assumptions import SETTINGS
 from rndlib.theory.kernels import Kernel
 
 # Labels far above the prior are among the cases.
@@ -150,8 +150,8 @@ FAR = [
 @cache
 def found_of(name, strength, kind):
     """The departure of a fit of notebook 08's setting with few networks, and the ratio that is stored of thousands."""
-    setting: Any = DEPARTURES[name].settings[strength]()
-    (row,) = (row for row in measured.rows() if (row.departure, row.strength) == (name, strength))
+    setting: Any = SETTINGS[name][strength]()
+    (row,) = (row for row in advice.table() if (row.assumption, row.strength) == (name, strength))
     options = {"seed": 100, "solver": setting.solver}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -6,19 +6,20 @@ import departures as script
 import numpy as np
 import pytest
 
-from rndlib import RND, explain_setting, laws
-from rndlib.paper.evidence.estimate import Estimate
+from rndlib import advice, explain_setting, laws
+from rndlib.advice import Ratio
 from rndlib.paper.evidence.statistics import to_law
 from rndlib.paper.many_heads import covariance
-from rndlib.paper.practice import advice, crowds, measured
-from rndlib.paper.practice.departures import DEPARTURES, verdict
+from rndlib.paper.practice import measured
+from rndlib.paper.practice.assumptions import SETTINGS
 from rndlib.paper.practice.settings import DATA, PAPER, Setting, measure
 
 
 def test_the_table_has_every_setting_once():
-    found = [(row.departure, row.strength) for row in measured.rows()]
-    assert found == [(name, strength) for name, each in DEPARTURES.items() for strength in each.settings]
-    for row in measured.rows():
+    found = [(row.assumption, row.strength) for row in advice.table()]
+    assert found == [(name, strength) for name, each in SETTINGS.items() for strength in each]
+    assert list(advice.words()) == list(SETTINGS)
+    for row in advice.table():
         for ratio in row.ratios.values():
             assert 0 < ratio.low <= ratio.value <= ratio.high
 
@@ -31,15 +32,9 @@ def test_a_law_of_linearised_heads_can_be_computed_again():
     assert all(np.diff(stored) < 0)
 
 
-def test_the_kernel_moves_more_with_more_heads():
-    stored = measured.movement()
-    assert all(np.all(np.diff(moves) > 0) for moves in stored.values())
-    assert stored["RND"][0] == pytest.approx(crowds.moved(RND, heads=1), rel=1e-3)
-
-
 def test_a_row_can_be_measured_again():
-    (row,) = (row for row in measured.rows() if (row.departure, row.strength) == ("width", "16"))
-    again = measure(DEPARTURES["width"].settings["16"](), script.SEED)
+    (row,) = (row for row in advice.table() if (row.assumption, row.strength) == ("width", "16"))
+    again = measure(SETTINGS["width"]["16"](), script.SEED)
     for name, stored in row.ratios.items():
         assert getattr(again, name) == pytest.approx(stored, rel=1e-3), name
 
@@ -84,14 +79,14 @@ def test_squares_to_their_law_cover_it(scale):
     ],
 )
 def test_a_verdict_is_by_the_far_end(ratio, expected):
-    assert verdict(Estimate(*ratio)) == expected
+    assert Ratio(*ratio).verdict == expected
 
 
 def test_advice_takes_the_worse_of_two_neighbours_and_of_two_departures():
-    rows = {(row.departure, row.strength): row for row in measured.rows()}
+    rows = {(row.assumption, row.strength): row for row in advice.table()}
     between = explain_setting(width=100)
-    order = advice._WORST.index
-    assert order(between.rnd) == max(order(rows["width", n].verdict("rnd")) for n in ("64", "256"))
+    order = ["safe", "biased", "meaningless"].index
+    assert order(between.rnd) == max(order(rows["width", n].ratios["rnd"].verdict) for n in ("64", "256"))
     both = explain_setting(width=1024, time=0.1)
     assert (both.bayesian, len(both.reasons)) == ("meaningless", 2)
     assert "0.1" in str(both)

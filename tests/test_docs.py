@@ -12,7 +12,7 @@ import rndlib
 MODULES = [
     "training.backends", "datasets", "estimators",
     "estimators.departure", "theory.crowding", "training.initial", "theory.kernels", "theory.laws", "theory.mismatch",
-    "network", "paper.practice.advice", "training.report", "training.solvers",
+    "network", "advice", "training.report", "training.solvers",
 ]  # fmt: skip
 
 SEAM = {"Backend", "Linearised", "Solver", "chunked", "train", "run"}

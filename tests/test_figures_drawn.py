@@ -6,11 +6,11 @@ import drawings
 import numpy as np
 import pytest
 from matplotlib.patches import StepPatch
-from scipy import stats
 
 from rndlib.paper import figures
 from rndlib.paper.evidence.statistics import calibration
 from rndlib.paper.figures.style import BLACK, GREY, LOOKS
+from rndlib.paper.practice import measured
 
 
 def bars(container: Any) -> np.ndarray:
@@ -23,7 +23,7 @@ def shown(line: Any) -> np.ndarray:
 
 
 def test_a_size_has_its_bars_guides_levels_and_labels():
-    ax = drawings.size().axes[0]
+    ax = drawings.of(drawings.size).axes[0]
     np.testing.assert_allclose(bars(ax.containers[0]), np.stack([drawings.ERROR / 2, drawings.ERROR * 2], axis=1))
     guide = next(shown(line) for line in ax.lines if line.get_linestyle() == "--")
     np.testing.assert_allclose(guide / guide[0], [1, 1 / 2, 1 / 4])
@@ -32,40 +32,60 @@ def test_a_size_has_its_bars_guides_levels_and_labels():
     assert [label.get_text() for label in ax.get_xticklabels()] == ["64", "256", "1024"]
     # From below to above, in the colours of what they name, and apart from each other.
     written = [(text.get_text(), text.get_color()) for text in ax.texts]
-    expected = [("1/sqrt(n)", BLACK), ("right", LOOKS[0].colour), ("margin", BLACK), ("control: wrong", GREY)]
+    expected = [("1/sqrt(n)", BLACK), ("right", LOOKS[0].colour), ("tolerance", BLACK), ("wrong: other", GREY)]
     assert written == expected
     assert np.diff([text.get_position()[1] for text in ax.texts]).min() > 0.05
 
 
-def test_an_extrapolation_begins_at_infinite_width_and_ends_at_the_narrowest():
-    ax = drawings.extrapolated().axes[0]
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["∞", "64", "256", "1024"]
+def test_an_extrapolation_begins_at_infinite_width_and_names_the_widths_that_have_room():
+    ax = drawings.of(drawings.extrapolated).axes[0]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["∞", "256", "64"]
     height = np.polyfit(1 / np.array(drawings.WIDTHS), drawings.ERROR, 1)[1]
     np.testing.assert_allclose(bars(ax.containers[0]).mean(axis=1), [height, *drawings.ERROR])
     lines = [shown(line) for line in ax.lines if np.asarray(line.get_xdata()).tolist() == [0, 1 / 64]]
     np.testing.assert_allclose([line[0] for line in lines], [height, height + 0.3])
 
 
-def test_a_departure_has_its_intervals_its_law_and_the_band():
-    ax = drawings.departure().axes[0]
+def test_ordered_ratios_have_their_intervals_their_rule_and_the_band():
+    ax = drawings.of(drawings.ordered).axes[0]
     np.testing.assert_allclose(bars(ax.containers[0]), [[0.9, 1.1], [0.4, 0.6]])
     assert [1.0, 0.4] in [shown(line).tolist() for line in ax.lines]
     (band,) = ax.patches
     np.testing.assert_allclose(band.get_window_extent().transformed(ax.transData.inverted()).intervaly, [0.8, 1.25])
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["mild", "weight\ndecay"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["0", "inf"]
 
 
 def test_a_map_colours_ratios_and_hatches_what_is_not_safe():
-    ax = drawings.departure_map().axes[0]
+    ax = drawings.of(drawings.departure_map).axes[0]
     mild, far, also_mild = ax.patches
-    assert [patch.get_hatch() for patch in ax.patches] == ["", "xx", ""]
+    assert [patch.get_hatch() for patch in ax.patches] == ["", "xxx", ""]
     assert mild.get_facecolor() == also_mild.get_facecolor() != far.get_facecolor()
-    assert [text.get_text() for text in ax.texts] == ["1", "weight\ndecay", "1"]
+    assert [text.get_text() for text in ax.texts] == ["1\n1", "attention\n/ sqrt n\n9", "1\n1"]
     assert [label.get_text() for label in ax.get_yticklabels()] == ["width", "time"]
 
 
+def test_no_number_of_the_map_leaves_its_cell():
+    fig = figures.departure_map(measured.rows(), "as in notebook 08")
+    fig.draw_without_rendering()
+    for ax in fig.axes[:2]:
+        for text, cell in zip(ax.texts, ax.patches, strict=True):
+            inner, outer = text.get_window_extent(), cell.get_window_extent()
+            assert inner.width < outer.width, text.get_text()
+            assert inner.height < outer.height, text.get_text()
+
+
+def test_seeds_are_dots_on_the_monte_carlo_error_and_short_series_of_the_largest_widths():
+    ax = drawings.of(drawings.widths).axes[0]
+    dots = [line for line in ax.lines if line.get_marker() == "s" and len(shown(line)) == 3]
+    np.testing.assert_allclose([shown(line) for line in dots[:2]], drawings.SEEDS)
+    (mean,) = (line for line in ax.lines if line.get_linestyle() == "--" and len(shown(line)) == 3)
+    np.testing.assert_allclose(shown(mean), drawings.ERROR)
+    (short, *_) = (line for line in ax.lines if line.get_marker() == "o" and len(shown(line)) == 2)
+    np.testing.assert_allclose(np.asarray(short.get_xdata(), float), drawings.WIDTHS[1:], rtol=0.1)
+
+
 def test_scatter_has_a_panel_for_each_width_with_its_numbers():
-    fig = drawings.scatter()
+    fig = drawings.of(drawings.scatter)
     assert [ax.get_title() for ax in fig.axes] == ["$n = 64$", "$n = 256$", "$n = 1024$"]
     for ax, factor in zip(fig.axes, (2.0, 1.5, 1.0), strict=True):
         slope, correlation = calibration(np.geomspace(0.01, 1, 60), factor * np.geomspace(0.01, 1, 60))
@@ -73,34 +93,27 @@ def test_scatter_has_a_panel_for_each_width_with_its_numbers():
     assert fig.get_suptitle() == "a pair: slope 1.00 and correlation 1.000 at $n = 1024$"
 
 
-def test_covariances_are_in_units_of_the_law():
-    law, ensemble, _, blank, left, _ = drawings.covariances().axes[:6]
-    np.testing.assert_allclose(np.asarray(law.images[0].get_array()), np.eye(2))
-    np.testing.assert_allclose(np.asarray(ensemble.images[0].get_array()), np.diag([1, 0.9]))
-    np.testing.assert_allclose(np.asarray(left.images[0].get_array()), np.diag([0, -0.1]), atol=1e-12)
-    assert not blank.images
-
-
-def test_matrices_share_the_scale_of_the_first():
-    law, network, bar = drawings.matrices().axes
-    np.testing.assert_array_equal(np.asarray(network.images[0].get_array()), np.diag([1.0, -9.0]))
-    assert [(ax.images[0].norm.vmin, ax.images[0].norm.vmax) for ax in (law, network)] == [(-6, 6)] * 2
-    assert bar.get_ylabel() == "kernel (units)"
+def test_covariances_are_differences_in_units_of_the_theory():
+    theory, ensemble, _, bar = drawings.of(drawings.covariances).axes
+    np.testing.assert_allclose(np.asarray(theory.images[0].get_array()), np.eye(2))
+    np.testing.assert_allclose(np.asarray(ensemble.images[0].get_array()), np.diag([0, -0.1]), atol=1e-12)
+    assert (ensemble.images[0].norm.vmin, ensemble.images[0].norm.vmax) == (-1, 1)
+    assert "standard deviations" in bar.get_ylabel()
 
 
 def test_lines_are_the_law_and_bars_two_standard_errors():
-    ax = drawings.variance().axes[0]
+    ax = drawings.of(drawings.variance).axes[0]
     assert "label units" in ax.get_ylabel()
     np.testing.assert_array_equal([shown(line) for line in ax.lines if len(shown(line)) == 3], drawings.LAW[2].T)
     for container, values in zip(ax.containers, drawings.VALUES.T, strict=False):
         np.testing.assert_allclose(bars(container), np.outer(values, [0.8, 1.2]))
     legend = ax.get_legend()
     assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["networks", "control: wrong", "law", "posterior"]
+    assert [text.get_text() for text in legend.get_texts()] == ["networks", "wrong: other", "theory", "posterior"]
 
 
 def test_trajectories_put_infinity_at_the_end():
-    first, second = drawings.trajectories().axes
+    first, second = drawings.of(drawings.trajectories).axes
     networks = next(line for line in first.lines if line.get_label() == "network, test point 1")
     np.testing.assert_allclose(np.asarray(networks.get_xydata()), [[1, 1], [100, 100]])
     assert [label.get_text() for label in first.get_xticklabels()][-1] == "∞"
@@ -108,7 +121,7 @@ def test_trajectories_put_infinity_at_the_end():
 
 
 def test_intervals_need_not_be_symmetric_and_rules_stand_in_their_panel():
-    mean, variance = drawings.ratios().axes
+    mean, variance = drawings.of(drawings.ratios).axes
     np.testing.assert_allclose(bars(mean.containers[0]), drawings.LOADS[:, 2:])
     assert "rule" not in [line.get_label() for line in mean.lines]
     rule = next(line for line in variance.lines if line.get_label() == "rule")
@@ -118,7 +131,7 @@ def test_intervals_need_not_be_symmetric_and_rules_stand_in_their_panel():
 def test_histograms_lie_on_the_density_within_their_bars():
     """Of 40 bars of two standard errors, 5 % miss; 8 or more do so once in 1000 times."""
     misses = 0
-    for ax in drawings.histograms().axes:
+    for ax in drawings.of(drawings.histograms).axes:
         assert ax.get_ylim()[0] == 0
         steps = ax.patches[0]
         assert isinstance(steps, StepPatch)
@@ -131,74 +144,41 @@ def test_histograms_lie_on_the_density_within_their_bars():
     assert misses < 8
 
 
-def test_what_lies_beyond_the_axis_is_counted_in_the_last_bin():
-    shares = []
-    for ax in drawings.tails().axes:
-        steps = ax.patches[0]
-        assert isinstance(steps, StepPatch)
-        heights, edges, _ = steps.get_data()
-        shares.append(heights * np.diff(edges))
-    assert [share.sum() for share in shares] == pytest.approx([1, 1])
-    assert shares[1][-1] > 0.9 > shares[0][-1]
-
-
 def test_every_pair_is_within_the_axes():
-    for ax in drawings.pairs().axes:
+    for ax in drawings.of(drawings.pairs).axes:
         at = np.asarray(ax.collections[0].get_offsets())
         assert len(at) == 50
         assert np.abs(at).max() <= ax.get_xlim()[1] == ax.get_ylim()[1]
 
 
-def test_below_the_posteriors_mean_is_subtracted():
-    fig = drawings.functions()
+def test_below_the_posterior_mean_is_subtracted():
+    fig = drawings.of(drawings.functions)
     top, bottom = fig.axes[1], fig.axes[4]
     for above, below in zip(top.lines[:-1], bottom.lines[:-1], strict=True):
-        np.testing.assert_allclose(shown(below), shown(above) - drawings.DISTANCE**2)
+        np.testing.assert_allclose(shown(below), shown(above) - drawings.DISTANCE**2, atol=1e-12)
     np.testing.assert_allclose(shown(bottom.lines[-1]), [0.25, 0.25])  # the labels lie off the mean
     ends = [shown(line) for line in bottom.lines if line.get_linestyle() == "--"]
-    np.testing.assert_allclose(ends[1], 0.5 + 2 * np.sqrt(2 * (drawings.DISTANCE + 1)))
+    np.testing.assert_allclose(ends[1], 2 * np.sqrt(drawings.DISTANCE + 1))
 
 
-def test_a_row_for_each_contender_ends_where_its_interval_does():
-    for ax in drawings.intervals().axes:
-        for place, (container, at) in enumerate(zip(ax.containers, drawings.SCORES.values(), strict=True)):
+def test_a_row_for_each_name_ends_where_its_interval_does():
+    for ax in drawings.of(drawings.intervals).axes:
+        for place, (container, at) in enumerate(zip(ax.containers, drawings.RATIOS.values(), strict=True)):
             point, _, (segments,) = container.lines  # pyright: ignore[reportAttributeAccessIssue]
             assert point.get_xydata().tolist() == [[at.value, place]]
             np.testing.assert_allclose(segments.get_segments()[0][:, 0], [at.low, at.high])
 
 
-def test_what_lies_outside_its_interval_is_told_apart():
-    (ax,) = drawings.predictions().axes
-    drawn = {line.get_label(): shown(line).tolist() for line in ax.lines}
-    assert drawn["label inside its interval"] == [0.0, 1.0]
-    assert drawn["label outside"] == [5.0]
-
-
-def test_images_are_square_and_rows_are_named():
-    fig = drawings.images()
-    assert [len(ax.images) for ax in fig.axes] == [1, 1, 1, 0]
-    np.testing.assert_array_equal(np.asarray(fig.axes[1].images[0].get_array()), np.arange(16.0, 32.0).reshape(4, 4))
-    assert [ax.get_ylabel() for ax in fig.axes] == ["digits", "", "others", ""]
-
-
-def test_regret_shows_means_and_their_intervals():
-    for ax, so_far in zip(drawings.regret().axes, (np.cumsum, np.minimum.accumulate), strict=True):
-        runs = so_far(drawings.REGRETS["sampler 1"], axis=1)
-        half = stats.t.ppf(0.975, 7) * stats.sem(runs)
-        for line, expected in zip(ax.lines[3:6], (-half, half, 0), strict=True):
-            np.testing.assert_allclose(shown(line), runs.mean(0) + expected)
-        assert "units" in ax.get_ylabel()
-
-
-def test_a_best_candidate_that_all_find_is_drawn_too():
-    fig = figures.regret_against_queries({"a": np.tile([1.0, 0.5, 0.0, 0.0], (3, 1))}, "found", "units")
-    assert fig.axes[1].get_ylim()[0] == 0.25
-    fig.draw_without_rendering()
+def test_scores_stand_over_their_costs_and_an_empty_panel_is_hidden():
+    fig = drawings.of(drawings.costs)
+    np.testing.assert_allclose([line.get_xdata()[0] for line in fig.axes[0].lines if len(line.get_xdata())], [2, 300])
+    np.testing.assert_allclose(np.concatenate([bars(each) for each in fig.axes[0].containers]), [[0.25, 1], [-2, 0.5]])
+    assert [ax.get_visible() for ax in fig.axes] == [True, True, True, False]
 
 
 def test_novelty_shows_both_rooms_and_sorts_their_bonuses():
     known, other = np.full((8, 6), 10, np.uint8), np.full((8, 6), 20, np.uint8)
-    bonuses = {"control: before": (np.array([3.0, 1.0]), np.array([5.0, 4.0, 6.0])), "after": (np.ones(2), np.ones(3))}
+    bonuses = {"wrong: before": (np.array([3.0, 1.0]), np.array([5.0, 4.0, 6.0])), "after": (np.ones(2), np.ones(3))}
     above, below = figures.novelty({"game": figures.Rooms((known, other), bonuses)}, "found").axes
     image = np.asarray(above.images[0].get_array())
     assert (image[:, :6] == 10).all()

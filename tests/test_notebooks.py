@@ -75,11 +75,13 @@ def test_the_stored_ledger_is_what_the_notebooks_show():
     assert {id_ for rows in stored.values() for id_ in rows} == set(CLAIMS)
     for name, rows in stored.items():
         cells = code_cells(PLACE / f"{name}.ipynb")
-        shown = "".join(cells[-1]["outputs"][0]["data"]["text/plain"]).splitlines()[2:]
+        claims, _ = "".join(cells[-1]["outputs"][0]["data"]["text/plain"]).split("\n\n")
+        shown = claims.splitlines()[2:]
         for (id_, row), line in zip(rows.items(), shown, strict=True):
             cells_of_line = [cell.strip() for cell in line.strip("|").split("|")]
             assert cells_of_line[0] == id_
-            assert cells_of_line[3] == rounded(row["value"])
+            interval = row["interval"] and f"[{', '.join(map(rounded, row['interval']))}]"
+            assert cells_of_line[2] == (interval or "")
             assert cells_of_line[-1] == "PASS"
 
 

@@ -2,10 +2,10 @@
 
 The theorems are about networks that are linear in their parameters, with the tangent kernel of infinite width. What
 training would make of a fit's own initial functions if its networks were such is known in closed form (control
-variates, `rndlib.training.linear.partners`). Let V be the variance that the fit reports, P that of these linear
-networks, and L that of the law. The factor by which V is off is the mean of V / L over points, divided by that of
-P / L, because the Monte-Carlo error of few heads or members is nearly the same in both. The theorems of the Bayesian
-methods are about convergence, so a training that ends before has the factor L_t / L as well.
+variates). Let V be the variance that the fit reports, P that of these linear networks, and L that of the law. The
+factor by which V is off is the mean of V / L over points, divided by that of P / L: the Monte-Carlo error of few heads
+or members is nearly the same in both. The theorems of the Bayesian methods are about convergence, so a training that
+ends before has the factor L_t / L as well.
 
 The remaining error comes from how far the parameters move. From a residual r at the start, training moves those of a
 linear network by

@@ -28,7 +28,7 @@ from rndlib.training.exponential import conjugate_gradients
 from rndlib.training.problem import column_group
 from rndlib.training.solvers.flow import GradientFlow
 from rndlib.training.trees import mapped
-from rndlib.training.weights import Params, draw_offsets
+from rndlib.training.weights import Params
 
 RANK = 256
 """Eigenvalues that the preconditioner takes out. Above some hundred, finding them takes longer than it saves."""
@@ -145,22 +145,3 @@ def _while(condition: Callable[..., bool], step: Callable[..., object], state: o
 
 
 _NUMPY = SimpleNamespace(xp=np, while_loop=_while, constant=lambda value, like: np.asarray(value))
-
-
-def partners(
-    start: Float[np.ndarray, "bodies heads places"],
-    y: Float[np.ndarray, " n"],
-    G: Float[np.ndarray, "n T"],
-    noise_std: float,
-    seed: int,
-) -> Float[np.ndarray, "bodies heads T"]:
-    """What training on `y` makes of initial functions if all heads have the kernel that the gain G is of.
-
-    `start` is at the training points and then at the test points. The noise of the targets is that of an estimator with
-    this seed.
-    """
-    residual = start[:, :, : len(y)] - y
-    if noise_std:
-        xi = draw_offsets(seed, range(len(start)), len(y), start.shape[1])
-        residual = residual + noise_std * np.swapaxes(xi, 1, 2)
-    return start[:, :, len(y) :] - residual @ G

@@ -17,10 +17,10 @@ from typing import Any, Literal, ParamSpec, TypeVar
 class Claim:
     """One row of the ledger, as declared in `claims.toml`.
 
-    The check passes if `statistic`, computed by the function `check` of `rndlib.paper.evidence.statistics`, is at most
-    `tolerance`. `unit` is the unit of replication, which the interval counts. `why` derives the tolerance, without any
-    number from a run of the notebook. The same check must reject two wrong variants: `control`, which is far off, and
-    `near`, a slip of 20 % or so.
+    The claim holds if `statistic`, computed by the function `check` of `rndlib.paper.evidence.statistics`, is at most
+    `tolerance`; `criterion` says so of its estimate and interval. `unit` is the unit of replication, which the interval
+    counts. `why` derives the tolerance, without any number from a run of the notebook. The same check must reject two
+    wrong variants: `control`, which is far off, and `near`, the sensitivity check, a slip of 20 % or so.
     """
 
     id: str
@@ -35,33 +35,39 @@ class Claim:
     why: str
     control: str
     near: str
-
-    @property
-    def controls(self) -> str:
-        """Both wrong variants."""
-        return f"{self.control}; {self.near}"
+    criterion: str = "upper limit at most {}"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a statistic: the number to compare with a tolerance, and the interval it comes from.
+    """The result of a statistic: the number to compare with a tolerance, and the estimate and interval it comes from.
 
     `check` is the function of `rndlib.paper.evidence.statistics` that computed it; None for a number from elsewhere.
+    The larger of two findings is the one with the larger value, so `max` of several is judged in place of all.
     """
 
     value: float
     interval: tuple[float, float] | None = None
-    check: str | None = field(default=None, compare=False)
+    estimate: float | None = None
+    check: str | None = field(default=None, compare=False, kw_only=True)
+
+    @property
+    def numbers(self) -> tuple[float, tuple[float, float] | None, float | None]:
+        """What is judged, the interval and the estimate."""
+        return self.value, self.interval, self.estimate
+
+    def __lt__(self, other: "Finding") -> bool:
+        return self.value < other.value
 
     @classmethod
-    def upper(cls, low: float, high: float) -> "Finding":
-        """The interval, judged by its upper end."""
-        return cls(high, (low, high))
+    def upper(cls, estimate: float, low: float, high: float) -> "Finding":
+        """An estimate with its interval, judged by the upper end."""
+        return cls(high, (low, high), estimate)
 
     @classmethod
-    def farther(cls, low: float, high: float, target: float = 0.0) -> "Finding":
-        """The interval, judged by the distance from the target to the end that is farther from it."""
-        return cls(max(high - target, target - low), (low, high))
+    def farther(cls, estimate: float, low: float, high: float, target: float = 0.0) -> "Finding":
+        """An estimate with its interval, judged by the distance from the target to the end that is farther from it."""
+        return cls(max(high - target, target - low), (low, high), estimate)
 
 
 _P = ParamSpec("_P")

@@ -1,12 +1,13 @@
 """The ledger: one verdict per claim, shown at the end of a notebook and read back by `rndlib.paper.verify`.
 
 Every check has one scalar value and passes if that value is at most a tolerance declared beforehand. The same check on
-a wrong variant (the negative control) must exceed the tolerance: a check that would accept the wrong variant too shows
-nothing. A second variant is wrong by little (the near control), and must exceed the tolerance as well.
+a wrong variant must exceed the tolerance: a check that would accept the wrong variant too shows nothing. A second
+variant is wrong by little (the sensitivity check), and must exceed the tolerance as well.
 """
 
 import json
 from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -21,13 +22,14 @@ FILE = "claims.json"
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a run on one claim: its value, the interval of the value, and the values of the controls."""
+    """The result of a run on one claim: its value, estimate and interval, and the values of its wrong variants."""
 
     claim: Claim
     value: float
     interval: tuple[float, float] | None
     control_value: float
     near_value: float
+    estimate: float | None = None
 
     def __post_init__(self):
         for number in (self.value, self.claim.tolerance, *self.control_values, *(self.interval or ())):
@@ -39,24 +41,24 @@ class Verdict:
         return self.claim.id
 
     @property
+    def control_values(self) -> tuple[float, float]:
+        """The values of the wrong variant and of the sensitivity check."""
+        return self.control_value, self.near_value
+
+    @property
     def passed(self) -> bool:
         """Whether the value is at most the tolerance."""
         return self.value <= self.claim.tolerance
 
     @property
     def control_rejected(self) -> bool:
-        """Whether the negative control is above the tolerance."""
+        """Whether the wrong variant is above the tolerance."""
         return self.control_value > self.claim.tolerance
 
     @property
     def near_rejected(self) -> bool:
-        """Whether the near control is above the tolerance."""
+        """Whether the sensitivity check is above the tolerance."""
         return self.near_value > self.claim.tolerance
-
-    @property
-    def control_values(self) -> tuple[float, float]:
-        """The values of the controls, in the order of `Claim.controls`."""
-        return self.control_value, self.near_value
 
     def row(self) -> dict[str, Any]:
         """The verdict as it stands in `claims.json`; what is declared is there for the reader, and not read back."""
@@ -64,6 +66,7 @@ class Verdict:
             "id": self.id,
             "statement": self.claim.statement,
             "value": self.value,
+            "estimate": self.estimate,
             "interval": self.interval and list(self.interval),
             "control_value": self.control_value,
             "near_value": self.near_value,
@@ -71,13 +74,18 @@ class Verdict:
             "holds": holds(self),
         }
 
+    def __repr__(self) -> str:
+        return table([self])
+
+    _repr_markdown_ = __repr__
+
 
 class ClaimsFail(AssertionError):
     """A notebook ran to its end, and some of its claims do not hold."""
 
 
 def holds(verdict: Verdict) -> bool:
-    """Whether the claim passed and its negative controls were rejected."""
+    """Whether the claim passed and its wrong variants were rejected."""
     return verdict.passed and verdict.control_rejected and verdict.near_rejected
 
 
@@ -87,32 +95,45 @@ def faults(verdict: Verdict) -> Iterator[str]:
     if not verdict.passed:
         yield f"{claim.id} fails: {verdict.value:g} is above the tolerance {claim.tolerance:g}"
     if not verdict.control_rejected:
-        yield f"{claim.id} shows nothing: its negative control passes too ({claim.control})"
+        yield f"{claim.id} shows nothing: its wrong variant passes too ({claim.control})"
     if not verdict.near_rejected:
-        yield f"{claim.id} is too coarse: its near control passes too ({claim.near})"
+        yield f"{claim.id} is too coarse: its sensitivity check passes too ({claim.near})"
 
 
 def table(verdicts: Iterable[Verdict]) -> str:
-    """An aligned Markdown table, numbers rounded so that every machine prints the same."""
-    head = ["id", "statement", "statistic", "value", "interval", "tolerance", "negative controls", "their values"]
-    return aligned([*head, "verdict"], map(_cells, verdicts))
+    """Two aligned Markdown tables, of the claims and of their wrong variants.
 
-
-def _cells(verdict: Verdict) -> list[str]:
-    def judged(control: float) -> str:
-        return f"{rounded(control)}, {'rejected' if control > verdict.claim.tolerance else 'NOT REJECTED'}"
-
-    return [
-        verdict.id,
-        verdict.claim.statement,
-        verdict.claim.statistic,
-        rounded(verdict.value),
-        "" if verdict.interval is None else f"[{', '.join(map(rounded, verdict.interval))}]",
-        rounded(verdict.claim.tolerance),
-        verdict.claim.controls,
-        "; ".join(map(judged, verdict.control_values)),
-        "PASS" if holds(verdict) else "FAIL",
+    Numbers are rounded so that every machine prints the same. The value of a wrong variant is the number that would
+    have to be at most the tolerance.
+    """
+    verdicts = list(verdicts)
+    claims = [
+        [
+            verdict.id,
+            "" if verdict.estimate is None else rounded(verdict.estimate),
+            interval(verdict),
+            verdict.claim.criterion.format(rounded(verdict.claim.tolerance)),
+            "PASS" if holds(verdict) else "FAIL",
+        ]
+        for verdict in verdicts
     ]
+    wrong = [
+        [verdict.id, kind, variant, rounded(value), "rejected" if value > verdict.claim.tolerance else "NOT REJECTED"]
+        for verdict in verdicts
+        for kind, variant, value in zip(
+            ("wrong variant", "sensitivity check"),
+            (verdict.claim.control, verdict.claim.near),
+            verdict.control_values,
+            strict=True,
+        )
+    ]
+    head = ["claim", "estimate", "95 % interval", "criterion", "verdict"]
+    return f"{aligned(head, claims)}\n\n{aligned(['claim', 'control', 'variant', 'value', 'verdict'], wrong)}"
+
+
+def interval(verdict: Verdict) -> str:
+    """The interval of a verdict in a table."""
+    return "" if verdict.interval is None else f"[{', '.join(map(rounded, verdict.interval))}]"
 
 
 def rounded(number: float) -> str:
@@ -121,7 +142,7 @@ def rounded(number: float) -> str:
 
 
 class Ledger:
-    """The verdicts of one notebook, in the order in which they were reached; shown as a table in a cell's output.
+    """The verdicts of one notebook, in the order in which they were reached; shown as tables in a cell's output.
 
     notebook : name of the notebook, without the suffix; None outside of one.
     source : digest of what decides the numbers (`rndlib.paper.sources`). By default that of this moment, since what
@@ -134,7 +155,7 @@ class Ledger:
         self.verdicts: list[Verdict] = []
 
     def record(self, claim_id: str, finding: Finding, control: Finding, near: Finding) -> Verdict:
-        """Judge a declared claim by its finding and by those of the same statistic on the claim's negative controls.
+        """Judge a declared claim by its finding and by those of the same statistic on the claim's wrong variants.
 
         A ValueError refuses undeclared claims, second verdicts, and numbers that are not finite or of another check.
         """
@@ -149,9 +170,15 @@ class Ledger:
                 )
         if any(verdict.id == claim_id for verdict in self.verdicts):
             raise ValueError(f"{claim_id} is on record already: give one verdict per claim")
-        verdict = Verdict(claim, finding.value, finding.interval, control.value, near.value)
+        verdict = Verdict(claim, finding.value, finding.interval, control.value, near.value, finding.estimate)
         self.verdicts.append(verdict)
         return verdict
+
+    def last(self, count: int) -> "Ledger":
+        """The last verdicts alone, to be shown below the cell that reached them."""
+        shown = copy(self)
+        shown.verdicts = self.verdicts[-count:]
+        return shown
 
     def write(self) -> None:
         """Write `claims.json` into the folder of this run (see `rndlib.paper.output`), if there is one."""
@@ -180,9 +207,9 @@ class Ledger:
             content = json.loads(path.read_text(encoding="utf-8"))
             ledger = cls(content["notebook"], content["sources"])
             for row in content["claims"]:
-                interval = row["interval"] and (row["interval"][0], row["interval"][1])
-                controls = Finding(row["control_value"]), Finding(row["near_value"])
-                ledger.record(row["id"], Finding(row["value"], interval), *controls)
+                ends = row["interval"] and (row["interval"][0], row["interval"][1])
+                wrong = Finding(row["control_value"]), Finding(row["near_value"])
+                ledger.record(row["id"], Finding(row["value"], ends, row["estimate"]), *wrong)
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise ValueError(f"{path} is not a ledger of today's claims ({error!r}): run the notebook again") from error
         return ledger

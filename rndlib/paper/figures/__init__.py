@@ -1,23 +1,18 @@
 """The figures of the notebooks, in one style (`rndlib.paper.figures.style`)."""
 
-from rndlib.paper.figures.departures import departure as departure
-from rndlib.paper.figures.departures import departure_map as departure_map
 from rndlib.paper.figures.distributions import covariances_of_squares as covariances_of_squares
-from rndlib.paper.figures.distributions import distances_from_law as distances_from_law
 from rndlib.paper.figures.distributions import histograms as histograms
 from rndlib.paper.figures.distributions import pairs as pairs
-from rndlib.paper.figures.functions import Sampled as Sampled
 from rndlib.paper.figures.functions import functions_on_walk as functions_on_walk
 from rndlib.paper.figures.functions import walk as walk
+from rndlib.paper.figures.map import departure_map as departure_map
 from rndlib.paper.figures.matrices import covariances as covariances
-from rndlib.paper.figures.matrices import matrices as matrices
 from rndlib.paper.figures.novelty import Rooms as Rooms
 from rndlib.paper.figures.novelty import novelty as novelty
-from rndlib.paper.figures.practice import images as images
+from rndlib.paper.figures.practice import against_cost as against_cost
 from rndlib.paper.figures.practice import intervals as intervals
-from rndlib.paper.figures.practice import predictions as predictions
-from rndlib.paper.figures.practice import regret_against_queries as regret_against_queries
 from rndlib.paper.figures.ratios import Ratios as Ratios
+from rndlib.paper.figures.ratios import ordered as ordered
 from rndlib.paper.figures.ratios import ratios as ratios
 from rndlib.paper.figures.sizes import against_size as against_size
 from rndlib.paper.figures.sizes import discrepancy_against_width as discrepancy_against_width

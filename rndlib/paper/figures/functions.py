@@ -1,24 +1,14 @@
-"""Functions drawn from a posterior, and those of networks."""
+"""Functions drawn from a posterior, along a walk through inputs of many dimensions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.paper.figures.style import BLACK, BLUE, GREY, VERMILION, Figure, blank, legend, looks, name_panel, style
+from rndlib.paper.figures.style import BLACK, GREY, Figure, blank, legend, looks, name_panel, style
 from rndlib.theory.laws import Gaussian
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """One panel of `functions_on_walk`: some functions, and the mean and standard deviation of the estimate."""
-
-    functions: Float[np.ndarray, "draws places"]
-    mean: Float[np.ndarray, " places"]
-    std: Float[np.ndarray, " places"]
 
 
 @style()
@@ -26,34 +16,33 @@ def functions_on_walk(
     distance: Float[np.ndarray, " places"],
     posterior: Gaussian,
     data: tuple[Float[np.ndarray, " known"], Float[np.ndarray, " known"]],
-    panels: Mapping[str, Sampled],
+    panels: Mapping[str, Float[np.ndarray, "draws places"]],
     title: str,
 ) -> Figure:
-    """Functions along a walk through training points, one column per source, all on the posterior's band.
+    """Functions along a walk through training points, one column per source, on the posterior's band.
 
-    `data` is the distance and the label of each training point on the walk. The lower row subtracts the posterior's
-    mean from everything, to show the band at its own scale.
+    `data` is the distance and the label of each training point on the walk. The lower row subtracts the posterior mean
+    from everything, to show the band at its own scale. The band is two standard deviations.
     """
     std = np.sqrt(posterior.var)
     fig, axes = blank(title, 2, len(panels), 4.6, sharex=True, sharey="row")
     for row, centre in zip(axes, (0 * std, posterior.mean), strict=True):
-        for ax, (name, shown) in zip(row, panels.items(), strict=True):
-            low, high = (posterior.mean + 2 * sign * std - centre for sign in (-1, 1))
-            ax.fill_between(distance, low, high, color=GREY, alpha=0.35, linewidth=0, label="posterior, 2 sd")
-            ax.plot(distance, (shown.functions - centre).T, color=looks([name])[name].colour, linewidth=0.7, alpha=0.6)
-            ax.plot(distance, shown.mean - centre, color=VERMILION, label="its mean")
-            for sign in (-1, 1):
-                end = shown.mean + 2 * sign * shown.std - centre
-                ax.plot(distance, end, color=VERMILION, linestyle="--", label="its mean and 2 sd")
+        mean = posterior.mean - centre
+        for ax, (name, functions) in zip(row, panels.items(), strict=True):
+            colour = looks([name])[name].colour
+            ax.fill_between(distance, mean - 2 * std, mean + 2 * std, color=GREY, alpha=0.35, linewidth=0,
+                            label="posterior, 2 standard deviations")  # fmt: skip
+            ax.plot(distance, (functions - centre).T, color=colour, linewidth=0.7, alpha=0.7)
+            for end in (mean - 2 * std, mean + 2 * std):
+                ax.plot(distance, end, color=BLACK, linewidth=0.8, linestyle="--")
             labels = data[1] - np.interp(data[0], distance, centre)
             ax.plot(data[0], labels, color=BLACK, marker="o", linestyle="", label="training data", zorder=5)
-    axes[0, 0].plot([], [], color=BLUE, linewidth=0.7, label="functions of the source")
     for ax, name in zip(axes[0], panels, strict=True):
         name_panel(ax, name)
     for ax in axes[1]:
         ax.set_xlabel("distance walked (input units)")
     axes[0, 0].set_ylabel("function value\n(label units)")
-    axes[1, 0].set_ylabel("minus the posterior's mean\n(label units)")
+    axes[1, 0].set_ylabel("minus the posterior mean\n(label units)")
     legend(fig, axes)
     return fig
 

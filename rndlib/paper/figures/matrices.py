@@ -1,6 +1,6 @@
-"""Matrices over the test points side by side: kernels, and covariances with their differences from the law."""
+"""Covariances between test points, as differences from the theory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Float
@@ -13,36 +13,20 @@ Square = Float[np.ndarray, "points points"]
 
 
 @style()
-def matrices(law: tuple[str, Square], others: Mapping[str, Square], label: str, title: str) -> Figure:
-    """Kernel matrices side by side on the scale of the first."""
-    return _side_by_side([{law[0]: law[1], **others}], label, title)
+def covariances(theory: Square, others: Mapping[str, Square], title: str) -> Figure:
+    """The theory's covariance, and how far others are from it: differences in units of its standard deviations.
 
-
-@style()
-def covariances(law: Square, others: Mapping[str, Square], title: str) -> Figure:
-    """The law's covariance and others, each above its difference from the law's, in the law's standard deviations."""
-    spread = np.sqrt(np.outer(law.diagonal(), law.diagonal()))
-    rows = [
-        {"law": law / spread, **{name: matrix / spread for name, matrix in others.items()}},
-        {"": None, **{f"{name},\nminus the law": (matrix - law) / spread for name, matrix in others.items()}},
-    ]
-    return _side_by_side(rows, "covariance of two test points\n(in the law's standard deviations)", title)
-
-
-def _side_by_side(rows: Sequence[Mapping[str, Square | None]], label: str, title: str) -> Figure:
-    first = next(iter(rows[0].values()))
-    assert first is not None
-    top = 1.5 * float(np.abs(first).max())
-    columns = len(rows[0])
-    fig, axes = blank(title, len(rows), columns, 0.7 + len(rows) * min(2.0, 6.2 / columns))
-    for ax, (name, matrix) in zip(axes.flat, (pair for row in rows for pair in row.items()), strict=True):
-        if matrix is None:
-            ax.axis("off")
-            continue
-        ax.imshow(matrix, cmap="PuOr", norm=Normalize(-top, top))
+    All panels share one scale, from -1 to 1.
+    """
+    spread = np.sqrt(np.outer(theory.diagonal(), theory.diagonal()))
+    panels = {"theory": theory / spread, **{name: (matrix - theory) / spread for name, matrix in others.items()}}
+    fig, (axes,) = blank(title, 1, len(panels), 0.8 + min(2.3, 5.8 / len(panels)))
+    colours = ScalarMappable(Normalize(-1, 1), "PuOr")
+    for ax, (name, matrix) in zip(axes, panels.items(), strict=True):
+        ax.imshow(matrix, cmap=colours.cmap, norm=colours.norm)
         ax.set(xticks=[], yticks=[])
-        name_panel(ax, name)
+        name_panel(ax, name if ax is axes[0] else f"{name},\nminus theory")
         ax.grid(False)
-    bar = fig.colorbar(ScalarMappable(Normalize(-top, top), "PuOr"), ax=axes, extend="both", shrink=0.9)
-    bar.set_label(label)
+    bar = fig.colorbar(colours, ax=axes, extend="both", shrink=0.9)
+    bar.set_label("covariance of two test points\n(theoretical standard deviations)")
     return fig

@@ -22,10 +22,7 @@ class Rooms(NamedTuple):
 
 @style()
 def novelty(environments: Mapping[str, Rooms], title: str) -> Figure:
-    """One column per environment, by name: a frame of each room, and below them its bonuses, sorted, on a log axis.
-
-    Labels that begin with "control" are grey.
-    """
+    """One column per environment, by name: a frame of each room, and below them its bonuses, sorted, on a log axis."""
     fig, axes = blank(title, 2, len(environments), 5.0)
     for (above, below), (name, (frames, bonuses)) in zip(axes.T, environments.items(), strict=True):
         known, other = frames

@@ -1,22 +1,23 @@
-"""Ratios to a theorem's prediction, which should be 1: at each test point, or against the load of a body."""
+"""Ratios to a theorem's prediction, which should be 1."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float
-from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
 from rndlib.paper.figures.style import (
-    BLACK,
-    GREY,
     PREDICTION,
     Figure,
+    Interval,
+    apart,
     blank,
     label_ends,
+    logarithmic,
     looks,
     measured,
     predicted,
+    should_be,
     style,
 )
 
@@ -31,7 +32,7 @@ class Ratios:
 
     series: Mapping[str, Float[np.ndarray, "cases 4"]]
     tolerated: tuple[float, float] | None = None
-    band: str = "its margin"
+    band: str = "the tolerance"
     rules: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
 
@@ -41,22 +42,47 @@ def ratios(panels: Mapping[str, Ratios], xlabel: str, title: str, xscale: str = 
     fig, (axes,) = blank(title, 1, len(panels), sharey=True)
     ends = []
     for ax, (name, panel) in zip(axes, panels.items(), strict=True):
-        if panel.tolerated:
-            ax.axhspan(*panel.tolerated, color=GREY, alpha=0.2, linewidth=0)
-        ax.axhline(1, color=BLACK, linewidth=0.9, linestyle=":")
-        ends = [(f"theorem, shaded: {panel.band}" if panel.tolerated else "theorem", 1.0, PREDICTION)]
+        should_be(ax, 1, panel.tolerated)
+        ends = [(f"theory, shaded: {panel.band}" if panel.tolerated else "theory", 1.0, PREDICTION)]
         for (label, (places, ratio)), line in zip(panel.rules.items(), ("-", "--"), strict=False):
             predicted(ax, places, ratio, label, line)
             ends.append((label, ratio[-1], PREDICTION))
-        look, apart = looks(panel.series), np.linspace(-1, 1, len(panel.series)) if len(panel.series) > 1 else [0]
-        for (label, rows), shift in zip(panel.series.items(), apart, strict=True):
-            places, *estimate = rows.T
+        for (label, look), shift in zip(looks(panel.series).items(), apart(len(panel.series)), strict=True):
+            places, ratio, low, high = np.asarray(panel.series[label]).T
             moved = places * 1.08**shift if xscale == "log" else places + 0.15 * shift
-            measured(ax, moved, (estimate[0], estimate[1], estimate[2]), look[label], label)
-            ends.append((label, estimate[0][-1], look[label]))
-        ax.set(xscale=xscale, yscale="log", xlabel=xlabel, ylabel=name)
-        ax.yaxis.set_major_locator(LogLocator(subs=(1, 1.2, 1.5, 2, 3, 5, 8)))
-        ax.yaxis.set_major_formatter(ScalarFormatter())
-        ax.yaxis.set_minor_formatter(NullFormatter())
+            measured(ax, moved, (ratio, low, high), look, label)
+            ends.append((label, ratio[-1], look))
+        ax.set(xscale=xscale, xlabel=xlabel, ylabel=name)
+        logarithmic(ax.yaxis)
     label_ends(axes[-1], ends)
+    return fig
+
+
+@style()
+def ordered(
+    strengths: Sequence[str],
+    series: Mapping[str, Sequence[Interval]],
+    xlabel: str,
+    title: str,
+    rules: Mapping[str, Sequence[float]] | None = None,
+) -> Figure:
+    """Ratios at rising strengths of one violated assumption, evenly spaced, as a strength can be 0 or infinite.
+
+    The shaded band has the ratios within a quarter of 1. `rules` predict the ratios.
+    """
+    fig, ((ax,),) = blank(title, height=2.8)
+    should_be(ax, 1, (1 / 1.25, 1.25))
+    ends = [("theory, shaded: within a quarter", 1.0, PREDICTION)]
+    places = np.arange(len(strengths))
+    for (label, values), line in zip((rules or {}).items(), ("-", "--"), strict=False):
+        predicted(ax, places, values, label, line)
+        ends.append((label, values[-1], PREDICTION))
+    for (label, look), shift in zip(looks(series).items(), apart(len(series)), strict=True):
+        ratio, low, high = np.array(series[label]).T
+        measured(ax, places + 0.05 * shift, (ratio, low, high), look, label, joined=True)
+        ends.append((label, float(ratio[-1]), look))
+    ax.set(xlabel=xlabel, ylabel="ratio")
+    ax.set_xticks(places, strengths)
+    logarithmic(ax.yaxis)
+    label_ends(ax, ends)
     return fig

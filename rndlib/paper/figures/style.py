@@ -1,11 +1,10 @@
 """The one style of all figures, and the marks they are made of.
 
-A prediction is a black line, a measurement a marker with its interval, and a control is grey. The colours are Okabe and
-Ito's, which colour-blind readers can tell apart; markers and line styles differ too, for print in grey. Figures are
-made without pyplot, so nothing global is set and none stays open.
+A prediction is a black line, a measurement a marker with its interval, and a wrong variant is grey. The colours are
+Okabe and Ito's, which colour-blind readers can tell apart; markers and line styles differ too, for print in grey.
+Figures are made without pyplot, so nothing global is set and none stays open.
 """
 
-import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,8 +17,10 @@ from typing import Any, Literal, NamedTuple
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.container import Container
 from matplotlib.figure import Figure as _Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from rndlib.paper import output
 
@@ -42,7 +43,6 @@ _STYLE: dict[Any, Any] = {
     "lines.linewidth": 1.4,
     "lines.markersize": 4.5,
     "mathtext.fontset": "cm",
-    "pdf.fonttype": 42,  # Letters stay letters in the PDF.
 }
 
 Interval = tuple[Any, Any, Any]
@@ -64,7 +64,7 @@ LOOKS = (
     Look(PURPLE, "^", (0, (4, 1, 1, 1, 1, 1))),
     Look(ORANGE, "v", (0, (2, 1))),
 )
-CONTROL = Look(GREY, "x", ":")
+WRONG = Look(GREY, "x", ":")
 PREDICTION = Look(BLACK, "", "-")
 
 
@@ -72,7 +72,9 @@ class Figure(_Figure):
     """A figure that a notebook shows by naming it last in a cell."""
 
     def _repr_png_(self) -> bytes:
-        return _drawn(self, "png")
+        with style(), BytesIO() as file:
+            self.savefig(file, format="png", dpi=_DPI)
+            return file.getvalue()
 
 
 @contextmanager
@@ -88,7 +90,7 @@ def style() -> Iterator[None]:
 
 
 def blank(
-    title: str = "",
+    title: str,
     rows: int = 1,
     columns: int = 1,
     height: float = 3.0,
@@ -97,19 +99,18 @@ def blank(
 ) -> tuple[Figure, np.ndarray]:
     """A figure with the finding as its title, `height` inches high, and its axes `(rows, columns)`."""
     fig = Figure(figsize=(WIDTH, height), dpi=_DPI, layout="compressed")
-    if title:
-        fig.suptitle(title, x=0.01, ha="left")
+    fig.suptitle(title, x=0.01, ha="left")
     return fig, fig.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
 
 
 def looks(labels: Iterable[str]) -> dict[str, Look]:
-    """A look for each label: grey for one that begins with "control", and for others the next of `LOOKS`."""
+    """A look for each label: grey for one that begins with "wrong", and for others the next of `LOOKS`."""
     labels = list(labels)
-    plain = [label for label in labels if not label.startswith("control")]
+    plain = [label for label in labels if not label.startswith("wrong")]
     if len(plain) > len(LOOKS):
         raise ValueError(f"{len(plain)} series in one figure: give at most {len(LOOKS)}, as more would look alike")
     given = dict(zip(plain, LOOKS, strict=False))
-    return {label: given.get(label, CONTROL) for label in labels}
+    return {label: given.get(label, WRONG) for label in labels}
 
 
 def measured(
@@ -117,16 +118,8 @@ def measured(
 ) -> None:
     """Estimates at their places as markers, with bars from the low to the high ends of their intervals."""
     centre, low, high = (np.atleast_1d(np.asarray(part, float)) for part in estimate)
-    line = look.line if joined else ""
-    ax.errorbar(
-        places,
-        centre,
-        [centre - low, high - centre],
-        color=look.colour,
-        marker=look.marker,
-        linestyle=line,
-        label=label,
-    )
+    bars, line = [centre - low, high - centre], look.line if joined else ""
+    ax.errorbar(places, centre, bars, color=look.colour, marker=look.marker, linestyle=line, label=label)
 
 
 def predicted(ax: Axes, places: Any, values: Any, label: str | None = None, line: Any = "-") -> None:
@@ -134,14 +127,33 @@ def predicted(ax: Axes, places: Any, values: Any, label: str | None = None, line
     ax.plot(places, values, color=BLACK, linewidth=1, linestyle=line, label=label)
 
 
-def side_by_side(count: int, factor: float = 1.04) -> np.ndarray:
-    """Factors by which to move `count` series apart on a log axis, so that no bar or marker hides another."""
-    return np.geomspace(1 / factor, factor, count) if count > 1 else np.ones(count)
+def should_be(ax: Axes, value: float, tolerated: tuple[float, float] | None = None) -> None:
+    """A dotted line at the value that the theory has, on a band of what is tolerated."""
+    if tolerated:
+        ax.axhspan(*tolerated, color=GREY, alpha=0.2, linewidth=0)
+    ax.axhline(value, color=BLACK, linewidth=0.9, linestyle=":")
+
+
+def apart(count: int) -> np.ndarray:
+    """Shifts from -1 to 1 that move `count` series apart, so that none hides another; 0 for a single one."""
+    return np.linspace(-1, 1, count) if count > 1 else np.zeros(1)
+
+
+def logarithmic(axis: Axis) -> None:
+    """A log axis with plain numbers: 1, 2 and 5 of each decade, more where it spans less, and powers where more."""
+    getattr(axis.axes, f"set_{axis.axis_name}scale")("log")  # pyright: ignore[reportAttributeAccessIssue]
+    low, high = axis.get_view_interval()
+    decades = np.log10(high / low)
+    if decades < 4:
+        subs = (1, 1.1, 1.2, 1.5, 2, 7, 8, 9) if decades < 0.3 else (1, 1.5, 2, 3, 5, 7) if decades < 1 else (1, 2, 5)
+        axis.set_major_locator(LogLocator(subs=subs[:1] if decades > 2.5 else subs))
+        axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def name_panel(ax: Axes, name: str) -> None:
-    """The name of a panel above it, in grey for a control."""
-    ax.set_title(name, color=GREY if name.startswith("control") else BLACK)
+    """The name of a panel above it, in grey for a wrong variant."""
+    ax.set_title(name, color=GREY if name.startswith("wrong") else BLACK)
 
 
 def label_ends(ax: Axes, ends: Sequence[tuple[str, float, Look]]) -> None:
@@ -152,7 +164,7 @@ def label_ends(ax: Axes, ends: Sequence[tuple[str, float, Look]]) -> None:
     inch, line = ax.figure.dpi / ax.bbox.width, 0.17 * ax.figure.dpi / ax.bbox.height  # as fractions of the axes
     places = (ax.transScale + ax.transLimits).transform([(ax.get_xlim()[1], height) for _, height, _ in ends])
     heights = np.clip(places[:, 1], 0, 1)
-    texts = sorted((height, _wrapped(text), look) for height, (text, _, look) in zip(heights, ends, strict=True))
+    texts = sorted((height, wrapped(text, 28), look) for height, (text, _, look) in zip(heights, ends, strict=True))
     half = [line * (text.count("\n") + 1) / 2 for _, text, _ in texts]
     centres = [height for height, *_ in texts]
     for below, above in pairwise(range(len(texts))):
@@ -181,6 +193,12 @@ def legend(fig: Figure, axes: Any) -> None:
         fig.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
 
 
+def wrapped(text: str, width: int) -> str:
+    """The text in lines of at most this many letters, without breaks inside words and formulas."""
+    joined = re.sub(r"\$[^$]+\$", lambda maths: maths[0].replace(" ", "\0"), text)
+    return fill(joined, width, break_long_words=False).replace("\0", " ")
+
+
 @dataclass(frozen=True, repr=False)
 class Picture:
     """A saved figure, which a notebook shows."""
@@ -195,39 +213,10 @@ class Picture:
         return f"{self.name}.png"
 
 
-def save(fig: _Figure, name: str, pdf: bool = False) -> Picture:
-    """Write `name.png` into this run's folder (see `rndlib.output`), if there is one, and show it.
-
-    With `pdf`, write `name.pdf` as well, which takes longer than the picture.
-    """
-    picture = Picture(name, _drawn(fig, "png"))
+def save(fig: Figure, name: str) -> Picture:
+    """Write `name.png` into this run's folder (see `rndlib.paper.output`), if there is one, and show it."""
+    picture = Picture(name, fig._repr_png_())
     folder = output.folder()
     if folder is not None:
         output.write(folder / f"{name}.png", picture.png)
-        if pdf:
-            output.write(folder / f"{name}.pdf", _drawn(fig, "pdf"))
     return picture
-
-
-def _wrapped(text: str) -> str:
-    """The text in lines of the margin's width, without breaks inside formulas."""
-    return fill(re.sub(r"\$[^$]+\$", lambda maths: maths[0].replace(" ", "\0"), text), 28).replace("\0", " ")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without fontTools' warnings of the dates in the mathematical fonts, which a PDF embeds."""
-    logger = logging.getLogger("fontTools")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
-def _drawn(fig: _Figure, kind: str) -> bytes:
-    with style(), _quiet(), BytesIO() as file:
-        # No date in the PDF: the same figure is the same file.
-        fig.savefig(file, format=kind, dpi=_DPI, metadata={"CreationDate": None} if kind == "pdf" else None)
-        return file.getvalue()

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from rndlib import kernels
 from rndlib.jax import Function, conv
@@ -85,6 +86,21 @@ def infinite(
         return kernels.Kernel(nngp, ntk, ntk - nngp)
 
     return both
+
+
+def own_posteriors(
+    kernels: Float[np.ndarray, "networks n+t n+t"], n_train: int, scale: float = 1.0
+) -> Float[np.ndarray, "networks t t"]:
+    """Posterior covariances at t test images, of tangent kernels at n training images and them, in this order.
+
+    `scale` is another one of the last layer's weights, by which the kernel of a network without biases is scaled twice.
+    """
+    train, cross, test = (
+        kernels[:, :n_train, :n_train],
+        kernels[:, :n_train, n_train:],
+        kernels[:, n_train:, n_train:],
+    )
+    return scale**2 * (test - cross.mT @ np.linalg.solve(train, cross))
 
 
 @cache

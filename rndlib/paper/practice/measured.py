@@ -1,71 +1,49 @@
-"""The table of departures that was measured, which `ci/departures.py` writes."""
+"""The measured ratios of `rndlib.advice` for the figures and tables of notebook 08."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
-from typing import Any
 
-from rndlib.paper.evidence.estimate import Estimate
-from rndlib.paper.practice.departures import DEPARTURES, Verdict, verdict
+from rndlib import advice
+from rndlib.advice import Ratio
 
-TABLE = "departures.json"
-
-
-@dataclass(frozen=True)
-class Row:
-    """One measured setting: its departure and strength, and both ratios."""
-
-    departure: str
-    strength: str
-    ratios: Mapping[str, Estimate]
-
-    def verdict(self, name: str) -> Verdict:
-        """That of "rnd" or "bayesian"."""
-        return verdict(self.ratios[name])
+NAMES = {"RND / ensemble": "rnd", "Bayesian RND / posterior": "bayesian"}
+"""Both ratios, as figures and tables call them, and as the table does."""
 
 
-@cache
-def _content() -> dict[str, Any]:
-    return json.loads((files("rndlib.paper.practice") / TABLE).read_text(encoding="utf-8"))
+def ratios(assumption: str, strength: str) -> dict[str, Ratio]:
+    """Both ratios at one setting, by the words for them."""
+    (row,) = (row for row in advice.table() if (row.assumption, row.strength) == (assumption, strength))
+    return {words: row.ratios[name] for words, name in NAMES.items()}
+
+
+def series(assumption: str) -> tuple[list[str], dict[str, list[Ratio]], str]:
+    """One assumption for `figures.departure`: its strengths, its ratios, and the label of its axis."""
+    own = [row for row in advice.table() if row.assumption == assumption]
+    found = {words: [row.ratios[name] for row in own] for words, name in NAMES.items()}
+    return [row.strength for row in own], found, advice.words()[assumption]["label"]
+
+
+def rows() -> dict[str, list[tuple[str, dict[str, Ratio]]]]:
+    """The whole table for `figures.departure_map`: by assumption, its strengths with both ratios."""
+    return {
+        about["row"]: [
+            (row.strength, {words: row.ratios[of] for words, of in NAMES.items()})
+            for row in advice.table()
+            if row.assumption == name
+        ]
+        for name, about in advice.words().items()
+    }
+
+
+def remedies(pairs: dict[str, tuple[tuple[str, str], tuple[str, str]]]) -> list[list[str]]:
+    """Rows of a table: each remedy with both ratios before and after it, at two settings."""
+
+    def change(before: dict[str, Ratio], after: dict[str, Ratio]) -> list[str]:
+        return [f"{before[words].value:.2g} -> {after[words].value:.2g}" for words in NAMES]
+
+    return [[name, *change(ratios(*before), ratios(*after))] for name, (before, after) in pairs.items()]
 
 
 def linearised_heads() -> dict[str, list[float]]:
     """What `crowds.linearised_heads` gives, which takes it a quarter of a minute."""
-    return _content()["linearised_heads"]
-
-
-@cache
-def rows() -> tuple[Row, ...]:
-    """The measured table, in the order of `DEPARTURES`."""
-    return tuple(
-        Row(row["departure"], row["strength"], {name: Estimate(*ratio) for name, ratio in row["ratios"].items()})
-        for row in _content()["rows"]
-    )
-
-
-def movement() -> dict[str, list[float]]:
-    """What `crowds.movement` measured."""
-    return _content()["movement"]
-
-
-def series(name: str) -> tuple[list[str], dict[str, list[Estimate]], str]:
-    """One departure for `figures.departure`: its strengths, its ratios, and the label of its axis."""
-    own = [row for row in rows() if row.departure == name]
-    labels = {"RND / ensemble": "rnd", "Bayesian RND / posterior": "bayesian"}
-    estimates = {label: [row.ratios[of] for row in own] for label, of in labels.items()}
-    return [row.strength for row in own], estimates, DEPARTURES[name].label
-
-
-def cells() -> dict[str, list[tuple[str, dict[str, float], dict[str, Verdict]]]]:
-    """The table for `figures.departure_map`: by departure, its strengths with their ratios and verdicts."""
-    names = "rnd", "bayesian"
-    return {
-        departure.row: [
-            (row.strength, {of: row.ratios[of].value for of in names}, {of: row.verdict(of) for of in names})
-            for row in rows()
-            if row.departure == name
-        ]
-        for name, departure in DEPARTURES.items()
-    }
+    return json.loads((files("rndlib") / "advice.json").read_text(encoding="utf-8"))["linearised_heads"]

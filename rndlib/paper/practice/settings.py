@@ -93,4 +93,4 @@ def measure(setting: Setting, seed: int = 0) -> Ratios:
         to_law(halves, variance),
         to_law(deviations, variance),
     )
-    return Ratios(*(Estimate(*(float(np.exp(end[0])) for end in (of.estimate, of.low, of.high))) for of in logs))
+    return Ratios(*(Estimate(*map(float, np.exp(of.logs[:, 0]))) for of in logs))

@@ -1,7 +1,7 @@
-"""Dependence between the heads of one body (claim M1), and between samples drawn from them (claims S2 and S2-draws).
+"""Dependence between the heads of one network (claim M1), and between samples drawn from them (claims S2 and S2-draws).
 
-The bodies are compared with each other, once by head 1 and once by head 2. With A_ij the likeness of bodies i and j in
-head 1, B_ij that in head 2, each centred over bodies,
+The networks are compared with each other, once by head 1 and once by head 2. With A_ij the likeness of networks i and j
+in head 1, B_ij that in head 2, each centred over networks,
 
     R^2 = <A, B> / <A, A>
 
@@ -20,16 +20,14 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 from scipy import spatial
 
-from rndlib import checks
 from rndlib.paper.evidence.claims import Finding, check
-from rndlib.paper.evidence.statistics.gaussian import whitened
-from rndlib.paper.evidence.statistics.intervals import STANDARD_ERRORS, error_over_pairs, root_finding
+from rndlib.paper.evidence.statistics.gaussian import centred, whitened
+from rndlib.paper.evidence.statistics.intervals import STANDARD_ERRORS, root_finding
 from rndlib.theory.laws import Gaussian
 
-Between = Float[np.ndarray, "bodies bodies"]
+Between = Float[np.ndarray, "networks networks"]
 
 _LIKENESS = {
     "errors": lambda white: white @ white.T,
@@ -40,38 +38,36 @@ _LIKENESS = {
 
 @check
 def dependence(
-    errors: ArrayLike,
-    cov: ArrayLike,
+    errors: np.ndarray,
+    cov: np.ndarray,
     likeness: Literal["errors", "squares", "distance"] = "distance",
 ) -> Finding:
-    """R between two heads of a body, averaged (in its square) over all pairs of heads, judged by its upper end.
+    """R between two heads of a network, averaged (in its square) over all pairs of heads, judged by its upper end.
 
-    `errors` (bodies, heads, points) are of independently seeded bodies with two or more heads; `cov` (points, points)
-    is the law's covariance of one head's error.
+    `errors` (networks, heads, points) are of independently seeded networks with two or more heads; `cov` (points,
+    points) is the law's covariance of one head's error.
 
     Gaussian heads with correlation rho have R = rho for "errors" and rho^2 for "squares". R^2 is estimated without bias
     (Székely and Rizzo, 2014), so independent heads are at zero on average. The standard error is that of a U-statistic
-    over pairs of bodies, degenerate part included.
+    over pairs of networks, degenerate part included.
     """
-    errors = checks.array("errors", errors, None, None, None)
-    bodies, heads, points = errors.shape
-    checks.choice("likeness", likeness, _LIKENESS)
-    if heads < 2 or bodies < 4:
-        raise ValueError(f"errors has {bodies} bodies of {heads} heads: give at least four bodies of two heads")
-    white = whitened(errors.reshape(-1, points), np.zeros(points), cov).reshape(errors.shape)
-    total, squares = np.zeros((2, bodies, bodies))
+    networks, heads, _ = np.shape(errors)
+    if heads < 2 or networks < 4:
+        raise ValueError(f"errors has {networks} networks of {heads} heads: give at least four of two heads")
+    white = whitened(errors, centred(cov))
+    total, squares = np.zeros((2, networks, networks))
     for head in range(heads):
-        A = _centred(_LIKENESS[likeness](white[:, head]))
+        A = _centred_products(_LIKENESS[likeness](white[:, head]))
         total += A
         squares += A**2
     across = (total**2 - squares) / (heads * (heads - 1))  # The products of pairs of heads are the rest of the square.
     within = squares / heads
     square = float(across.sum() / within.sum())
-    half_width = STANDARD_ERRORS * error_over_pairs(across - square * within) / float(within.mean())
+    half_width = STANDARD_ERRORS * _error(across - square * within) / float(within.mean())
     return root_finding(square, half_width)
 
 
-def _centred(A: Between) -> Between:
+def _centred_products(A: Between) -> Between:
     """A, centred in place so that products of two such matrices are unbiased, with zeros on the diagonal."""
     n = len(A)
     np.fill_diagonal(A, 0)
@@ -81,9 +77,21 @@ def _centred(A: Between) -> Between:
     return A
 
 
+def _error(terms: Between) -> float:
+    """Standard error of a mean over pairs of independent networks, a U-statistic that may be degenerate.
+
+    `terms` are centred at their mean and have zeros on the diagonal.
+    """
+    n = len(terms)
+    noise = 2 * float(np.mean(terms**2)) / n**2
+    # A network's row contains the noise of the other networks too, once more than it should be counted.
+    linear = 4 * float(terms.mean(axis=1).var(ddof=1)) / n
+    return sqrt(max(linear - noise, noise))
+
+
 def mixed(
-    errors: Float[np.ndarray, "bodies heads points"], correlation: float
-) -> Float[np.ndarray, "bodies heads points"]:
+    errors: Float[np.ndarray, "networks heads points"], correlation: float
+) -> Float[np.ndarray, "networks heads points"]:
     """The errors with a part of head 1 in every other head, as if output rows shared weights; variances are kept."""
     shared = errors.copy()
     shared[:, 1:] = correlation * errors[:, :1] + sqrt(1 - correlation**2) * errors[:, 1:]
@@ -91,15 +99,14 @@ def mixed(
 
 
 @check
-def dependence_of_samples(samples: ArrayLike, cov: ArrayLike, heads: int) -> Finding:
+def dependence_of_samples(samples: np.ndarray, cov: np.ndarray, heads: int) -> Finding:
     """Distance correlation of two samples from one fit, as a multiple of the 1/K of drawing with replacement.
 
     `samples` (fits, draws, points) are centred at their mean and from independently seeded fits of `heads` heads; `cov`
     (points, points) is the law's.
     """
-    heads = checks.whole("heads", heads, 2)
-    low, high = dependence(samples, cov, "distance").interval or (0.0, 0.0)
-    return Finding.upper(heads * low, heads * high)
+    found = dependence(samples, cov)
+    return Finding.upper(*(heads * (of or 0.0) for of in (found.estimate, *(found.interval or ()))))
 
 
 def exact_draws(law: Gaussian, draws: int, seed: int = 0) -> Float[np.ndarray, "draws points"]:
@@ -112,25 +119,18 @@ def exact_draws(law: Gaussian, draws: int, seed: int = 0) -> Float[np.ndarray, "
         raise ValueError("law has no covariance: ask for it with full_cov=True")
     ridge = 1e-7 * float(law.var.max()) * np.eye(len(law.mean))
     rng = np.random.default_rng(seed)
-    return rng.multivariate_normal(law.mean, law.cov + ridge, checks.whole("draws", draws, 1), method="cholesky")
+    return rng.multivariate_normal(law.mean, law.cov + ridge, draws, method="cholesky")
 
 
-def with_replacement(functions: ArrayLike, draws: int, seed: int = 0) -> Float[np.ndarray, "fits draws points"]:
+def with_replacement(functions: np.ndarray, draws: int, seed: int = 0) -> Float[np.ndarray, "fits draws points"]:
     """Samples as printed in Corollary 4.3: heads i ~ U[1, K] of each fit of `functions`, `(fits, heads, points)`."""
-    functions = checks.array("functions", functions, None, None, None)
-    fits, heads, _ = functions.shape
-    chosen = np.random.default_rng(seed).integers(heads, size=(fits, checks.whole("draws", draws, 1)))
+    fits, heads, _ = np.shape(functions)
+    chosen = np.random.default_rng(seed).integers(heads, size=(fits, draws))
     return np.take_along_axis(functions, chosen[:, :, None], axis=1)
 
 
 @check
-def repeats(samples: ArrayLike) -> Finding:
+def repeats(samples: np.ndarray) -> Finding:
     """Number of samples that repeat an earlier one, among `samples` `(points, draws)`."""
-    samples = checks.array("samples", samples, None, None)
-    return Finding(float(samples.shape[1] - len(np.unique(samples, axis=1).T)))
-
-
-def expected_repeats(heads: int, draws: int) -> float:
-    """Expected number of repeats among `draws` samples drawn with replacement from `heads` heads."""
-    heads, draws = checks.whole("heads", heads, 1), checks.whole("draws", draws, 1)
-    return draws - heads * (1 - (1 - 1 / heads) ** draws)
+    found = float(np.shape(samples)[1] - len(np.unique(samples, axis=1).T))
+    return Finding(found, estimate=found)

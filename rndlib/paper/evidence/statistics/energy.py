@@ -11,68 +11,57 @@ with the law without drawing from it: D^2 is the mean over pairs of networks of
     k(z, z') = h(z) + h(z') - |z - z'| - h(0) sqrt 2,   h(z) = E|z - w|.
 
 k is a positive definite kernel of mean zero under N(0, I_p): there are features phi with k(z, z') = phi(z)^T phi(z').
-So D = |E phi(z)| is the length of a mean over networks, as the other distances are, and partners lower its noise.
+So D = |E phi(z)| is the length of a mean over networks, as the other distances are, and control variates reduce its
+Monte-Carlo error.
 """
 
+from collections.abc import Sequence
 from math import exp, lgamma, pi, sqrt
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
-from scipy import linalg, spatial, special, stats
+from scipy import linalg, spatial, special
 
-from rndlib import checks
 from rndlib.paper.evidence.claims import Finding, check
-from rndlib.paper.evidence.partners import Partners
+from rndlib.paper.evidence.control_variates import Sample
 from rndlib.paper.evidence.statistics.gaussian import whitened
-from rndlib.paper.evidence.statistics.intervals import checked, root_finding, squared_length_by_products
-
-Group = tuple[Float[np.ndarray, "_ _ points"], Float[np.ndarray, " _"]]  # places of each unit, and their weights
+from rndlib.paper.evidence.statistics.intervals import length, root_finding
+from rndlib.theory.laws import Gaussian
 
 
 @check
-def energy(
-    samples: ArrayLike, mean: ArrayLike, cov: ArrayLike, wrong: ArrayLike, partners: Partners | None = None
-) -> Finding:
-    """Energy distance of the networks' joint law from N(mean, cov), as a multiple of that of N(mean, wrong).
+def energy(samples: Any, law: Gaussian, wrong: Gaussian) -> Finding:
+    """Energy distance of the networks' joint law from a Gaussian one, as a multiple of that of a wrong one.
 
-    `samples` (networks, points) are the outputs of four or more independently seeded networks; `wrong` may be
-    semidefinite. Since D is a metric, a value of at most 1/2 means that the networks are closer to the law than to the
-    wrong one. The interval, judged by its upper end, is that of the length of a mean. `partners` lower its noise.
+    `samples` (networks, points) are the outputs of four or more independently seeded networks; the covariance of
+    `wrong` may be semidefinite. Since D is a metric, a value of at most 1/2 means that the networks are closer to the
+    law than to the wrong one. The interval, judged by its upper end, is that of the length of a mean.
     """
-    white = whitened(samples, mean, cov)
-    networks, points = white.shape
-    wrong = checks.array("wrong", wrong, points, points)
-    if networks < 4:
-        raise ValueError(f"samples has {networks} networks: give at least four")
-    unit = gaussian_energy(cov, wrong)
+    sample = Sample.of(samples).each(lambda values: whitened(values, law))
+    unit = gaussian_energy(law, wrong)
     if unit <= 0:
         raise ValueError("wrong is the covariance of the law itself: give another one to tell it from")
-    groups: list[Group] = [(white[:, None], np.ones(1))]
-    if partners is not None:
-        partners = checked(partners, white).each(
-            lambda values: whitened(values.reshape(-1, points), mean, cov).reshape(values.shape)
-        )
-        share, heads = partners.share, partners.others.shape[1]
+    groups = [(sample.values[:, None], np.ones(1))]  # places of each network, and their weights in its phi
+    if sample.own is not None and sample.others is not None:
+        heads = sample.others.shape[1]
         groups = [
-            (np.stack([white, partners.own], axis=1), np.array([1, -share])),
-            (partners.others, np.full(heads, share / heads)),
+            (np.stack([sample.values, sample.own], axis=1), np.array([1, -sample.share])),
+            (sample.others, np.full(heads, sample.share / heads)),
         ]
-    sizes = [len(places) for places, _ in groups]
-    return root_finding(*squared_length_by_products(_products(groups), sizes), unit)
+    return root_finding(*_squared_length(_products(groups), [len(places) for places, _ in groups]), unit)
 
 
-def _products(groups: list[Group]) -> Float[np.ndarray, "n n"]:
-    """k between units, each a sum of phi over places with weights; the units of a group share these weights."""
+def _products(groups: Sequence[tuple[np.ndarray, np.ndarray]]) -> Float[np.ndarray, "n n"]:
+    """k between networks, each a sum of phi over its places with weights; the networks of a group share these."""
     points = groups[0][0].shape[-1]
     places = np.concatenate([of_group.reshape(-1, points) for of_group, _ in groups])
     weights = np.concatenate([np.tile(weights, len(of_group)) for of_group, weights in groups])
     lengths = np.concatenate([np.full(len(of_group), len(weights)) for of_group, weights in groups])
     ends = np.cumsum(lengths)
     # h(0) is the mean of a chi distribution, h(z) that of a noncentral one.
-    length = sqrt(2) * exp(lgamma((points + 1) / 2) - lgamma(points / 2))
-    to_law = length * special.hyp1f1(-0.5, points / 2, -np.sum(places**2, axis=1) / 2)
+    at_zero = sqrt(2) * exp(lgamma((points + 1) / 2) - lgamma(points / 2))
+    to_law = at_zero * special.hyp1f1(-0.5, points / 2, -np.sum(places**2, axis=1) / 2)
     total, of_law = (np.add.reduceat(values, ends - lengths) for values in (weights, weights * to_law))
     between = np.stack(
         [
@@ -80,15 +69,27 @@ def _products(groups: list[Group]) -> Float[np.ndarray, "n n"]:
             for i in (slice(end - size, end) for end, size in zip(ends, lengths, strict=True))
         ]
     )
-    return np.outer(of_law, total) + np.outer(total, of_law) - between - sqrt(2) * length * np.outer(total, total)
+    return np.outer(of_law, total) + np.outer(total, of_law) - between - sqrt(2) * at_zero * np.outer(total, total)
 
 
-def gaussian_energy(cov: ArrayLike, other: ArrayLike) -> float:
-    """D^2 between N(mean, cov) and N(mean, other), both `(points, points)`, in coordinates that whiten `cov`."""
-    cov = checks.array("cov", cov, None, None)
-    other = checks.array("other", other, *cov.shape)
+def _squared_length(products: Float[np.ndarray, "n n"], sizes: Sequence[int]) -> tuple[float, float]:
+    """As `intervals.squared_length`, from the scalar products of all phi; the groups have these sizes."""
+    group, count = np.repeat(np.arange(len(sizes)), sizes), np.asarray(sizes, float)
+    averages = (np.arange(len(sizes))[:, None] == group) / count[:, None]  # one row per group
+    scale = np.sqrt(count * (count - 1))[group]
+    of_mu = averages.sum(axis=0)
+    to_mu = products @ of_mu
+    rows = products - (averages @ products)[group]
+    gram = (rows - (rows @ averages.T)[:, group]) / np.outer(scale, scale)
+    return length(float(of_mu @ to_mu), gram, (to_mu - (averages @ to_mu)[group]) / scale)
+
+
+def gaussian_energy(law: Gaussian, other: Gaussian) -> float:
+    """D^2 between two Gaussian laws of the same mean, in coordinates that whiten the first."""
+    if law.cov is None or other.cov is None:
+        raise ValueError("law has no covariance: ask for it with full_cov=True")
     try:
-        scales = np.clip(linalg.eigvalsh(other, cov), 0, None)
+        scales = np.clip(linalg.eigvalsh(other.cov, law.cov), 0, None)
     except linalg.LinAlgError as error:
         raise ValueError("cov is not positive definite: leave out training points and near repeats") from error
     return 2 * _mean_length(1 + scales) - _mean_length(2 * scales) - _mean_length(np.full(len(scales), 2.0))
@@ -104,34 +105,3 @@ def _mean_length(variances: np.ndarray) -> float:
     log_t = np.arange(-80.0, 80.0, step)
     missing = -np.expm1(-0.5 * np.log1p(2 * np.exp(log_t)[:, None] * variances).sum(axis=1))
     return float(np.sum(missing * np.exp(-log_t / 2))) * step / (2 * sqrt(pi))
-
-
-def energy_test(
-    samples: ArrayLike, draws: ArrayLike, mean: ArrayLike, cov: ArrayLike, permutations: int = 999, seed: int = 0
-) -> Any:
-    """Two-sample permutation test of equal laws, with D^2 as its statistic; SciPy's result.
-
-    It compares `samples` (networks, points) of independently seeded networks with `draws` (draws, points) from the law,
-    whose `mean` and `cov` only set the coordinates.
-    """
-    parts = [whitened(part, mean, cov) for part in (samples, draws)]
-    distance = spatial.distance.squareform(spatial.distance.pdist(np.concatenate(parts)))
-    first, second = (len(part) for part in parts)
-
-    def squared(one: np.ndarray, two: np.ndarray, axis: int = -1) -> Any:
-        """D^2 between the groups whose members have the numbers `one` and `two`, one row per permutation."""
-        weights = np.zeros((*one.shape[:-1], first + second))
-        np.put_along_axis(weights, one.astype(int), 1 / first, axis=axis)
-        np.put_along_axis(weights, two.astype(int), -1 / second, axis=axis)
-        return -np.sum((weights @ distance) * weights, axis=axis)
-
-    return stats.permutation_test(
-        (np.arange(first), np.arange(first, first + second)),
-        squared,
-        n_resamples=checks.whole("permutations", permutations, 1),
-        batch=100,
-        alternative="greater",
-        vectorized=True,
-        axis=-1,
-        rng=np.random.default_rng(seed),
-    )

@@ -1,8 +1,8 @@
 """The law of half the mean squared error of K heads, and of an ensemble's variance (claims M2, M2-pair and M3).
 
-Below, q(x) stands for either, and `values` (bodies, points) are the q of independent bodies or ensembles, whatever the
-dependence among their test points. Squared distances are estimated without bias, so they are zero on average for two
-equal laws.
+Below, q(x) stands for either, and `values` (networks, points) are the q of independent networks or ensembles, whatever
+the dependence among their test points. Squared distances are estimated without bias, so they are zero on average for
+two equal laws.
 """
 
 from math import sqrt
@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
-from rndlib import checks
 from rndlib.paper.evidence.claims import Finding, check
 from rndlib.paper.evidence.statistics.intervals import deviations, positive_variance, root_finding, squared_length
 
@@ -20,8 +18,8 @@ _LEVELS = (np.arange(32) + 0.5) / 32  # A grid twice as fine changes a distance 
 
 
 @check
-def distance_to_law(values: ArrayLike, law: Any) -> Finding:
-    """RMS difference between the CDF of q over bodies and the law's, over 32 levels and all test points.
+def distance_to_law(values: np.ndarray, law: Any) -> Finding:
+    """RMS difference between the CDF of q over networks and the law's, over 32 levels and all test points.
 
     `law` has one frozen SciPy distribution per point, such as `laws.mean_square`. This is the distance of Cramér and
     von Mises. Between scaled chi-squared laws of equal means it is 0.10 for 1 and 2 degrees of freedom, 0.05 for 2 and
@@ -31,23 +29,21 @@ def distance_to_law(values: ArrayLike, law: Any) -> Finding:
 
 
 @check
-def distance_between(first: ArrayLike, second: ArrayLike, law: Any) -> Finding:
+def distance_between(first: np.ndarray, second: np.ndarray, law: Any) -> Finding:
     """RMS difference between the CDFs of two samples of q of equal size, over 32 levels and all test points.
 
     The quantiles of `law` are the levels for both samples; it need not be true.
     """
-    first = checks.array("first", first, None, None)
-    second = checks.array("second", second, *first.shape)
     # The samples are independent and of one size, so their rows form independent pairs in any order.
     return _rms(_below(first, law) - _below(second, law))
 
 
 @check
-def field_covariance(values: ArrayLike, cov: ArrayLike, dof: int) -> Finding:
+def field_covariance(values: np.ndarray, cov: np.ndarray, dof: int) -> Finding:
     """Relative difference between the covariances of q over x and the law's 2 Sigma(x, x')^2 / dof.
 
-    Sigma is `cov` (points, points), the covariance of one ensemble member; dof is heads per body, or members minus one.
-    Differences and covariances are root mean squares over all pairs of different points, with q in units of
+    Sigma is `cov` (points, points), the covariance of one ensemble member; dof is heads per network, or members minus
+    one. Differences and covariances are root mean squares over all pairs of different points, with q in units of
     Sigma(x, x). Fields that are independent over x are at 1, fields whose variance is off by the factor 1 + e at 2 e.
     """
     law, products = _pairs(values, cov, dof)
@@ -55,9 +51,9 @@ def field_covariance(values: ArrayLike, cov: ArrayLike, dof: int) -> Finding:
 
 
 def covariance_pairs(
-    values: ArrayLike, cov: ArrayLike, dof: int
+    values: np.ndarray, cov: np.ndarray, dof: int
 ) -> tuple[Float[np.ndarray, " pairs"], Float[np.ndarray, " pairs"], Float[np.ndarray, " pairs"]]:
-    """Covariance of q at every pair of different points: the law's, the estimate, and its standard error over bodies.
+    """Covariance of q at every pair of different points: the law's, the estimate, and its standard error over networks.
 
     Units and arguments as in `field_covariance`.
     """
@@ -65,31 +61,21 @@ def covariance_pairs(
     return law, products.mean(axis=0), products.std(axis=0, ddof=1) / sqrt(len(products))
 
 
-def _below(values: ArrayLike, law: Any) -> Float[np.ndarray, "bodies levels points"]:
-    values = checks.array("values", values, None, None)
-    quantiles = checks.array("law.ppf", law.ppf(_LEVELS[:, None]), len(_LEVELS), values.shape[1])
-    return (values[:, None, :] <= quantiles).astype(float)
+def _below(values: np.ndarray, law: Any) -> Float[np.ndarray, "networks levels points"]:
+    return (np.asarray(values)[:, None, :] <= law.ppf(_LEVELS[:, None])).astype(float)
 
 
-def _rms(differences: Float[np.ndarray, "bodies levels points"]) -> Finding:
-    bodies, levels, points = differences.shape
-    if bodies < 2:
-        raise ValueError(f"values has {bodies} body: give at least two")
-    return root_finding(*squared_length([differences.reshape(bodies, -1)]), levels * points)
+def _rms(differences: Float[np.ndarray, "networks levels points"]) -> Finding:
+    networks, levels, points = differences.shape
+    return root_finding(*squared_length([differences.reshape(networks, -1)]), levels * points)
 
 
 def _pairs(
-    values: ArrayLike, cov: ArrayLike, dof: int
-) -> tuple[Float[np.ndarray, " pairs"], Float[np.ndarray, "bodies pairs"]]:
-    """The law's covariance of every pair, and each body's product, whose mean is the estimate (ddof = 1)."""
-    values = checks.array("values", values, None, None)
-    bodies, points = values.shape
-    if bodies < 2 or points < 2:
-        raise ValueError(f"values has {bodies} bodies at {points} points: give at least two of each")
-    cov = checks.array("cov", cov, points, points)
-    variance = positive_variance(cov.diagonal(), points)
-    relative = values / variance
-    centred = deviations(relative)
-    rows, columns = np.triu_indices(points, 1)
-    law = 2 * cov**2 / np.outer(variance, variance) / checks.whole("dof", dof, 1)
-    return law[rows, columns], centred[:, rows] * centred[:, columns]
+    values: np.ndarray, cov: np.ndarray, dof: int
+) -> tuple[Float[np.ndarray, " pairs"], Float[np.ndarray, "networks pairs"]]:
+    """The law's covariance of every pair, and each network's product, whose mean is the estimate (ddof = 1)."""
+    variance = positive_variance(cov.diagonal())
+    apart = deviations(values / variance)
+    rows, columns = np.triu_indices(len(cov), 1)
+    law = 2 * cov**2 / np.outer(variance, variance) / dof
+    return law[rows, columns], apart[:, rows] * apart[:, columns]

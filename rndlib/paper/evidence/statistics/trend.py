@@ -1,66 +1,52 @@
-"""Relative errors of networks, and the rate at which a discrepancy falls with width (P2 to P5, N1-slope, N2-slope)."""
+"""Relative errors of networks, and the rate at which they decrease with width (P2 to P5, N1-slope, N2-slope, A-slopes).
 
+`differences` are positive, (seeds, widths), with one row for each independent seed.
+"""
+
+from collections.abc import Sequence
 from math import exp
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
-from rndlib import checks
 from rndlib.paper.evidence.claims import Finding, check
 from rndlib.paper.evidence.estimate import Estimate
 from rndlib.paper.evidence.statistics.intervals import logarithms, t_interval
 
 
-def relative_error(found: ArrayLike, expected: ArrayLike, scale: ArrayLike | None = None) -> Float[np.ndarray, " n"]:
+def relative_error(found: np.ndarray, expected: np.ndarray, scale: np.ndarray | None = None) -> Float[np.ndarray, " n"]:
     """`||found - expected|| / ||scale||` of each network, with the Euclidean norm over everything else.
 
     `found` is (networks, ...); `expected` and `scale`, which is `expected` by default, may be common to all networks.
     """
-    found = checks.array("found", found, *(None,) * max(1, np.ndim(found)))
-    expected = _like("expected", expected, found.shape)
-    scale = expected if scale is None else _like("scale", scale, found.shape)
-    size = np.linalg.norm(scale.reshape(len(found), -1), axis=1)
-    if size.min() == 0:
-        raise ValueError("scale is zero for a network: no error is relative to it")
-    return np.linalg.norm((found - expected).reshape(len(found), -1), axis=1) / size
-
-
-def _like(name: str, values: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
-    array = checks.array(name, values, *(shape[1:] if np.ndim(values) == len(shape) - 1 else shape))
-    return np.broadcast_to(array, shape)
+    found, expected = np.asarray(found), np.asarray(expected)
+    scale = np.broadcast_to(expected if scale is None else scale, found.shape)
+    norms = [np.linalg.norm(of.reshape(len(of), -1), axis=1) for of in (found - expected, scale)]
+    return norms[0] / norms[1]
 
 
 @check
-def typical(errors: ArrayLike) -> Finding:
+def typical(errors: np.ndarray) -> Finding:
     """Geometric mean over networks of `errors`, `(networks,)`, judged by the upper end of its interval."""
-    _, low, high = t_interval(logarithms("errors", errors, None))
-    return Finding.upper(exp(low), exp(high))
+    return Finding.upper(*map(exp, t_interval(logarithms("errors", errors))))
 
 
 @check
-def slope(widths: ArrayLike, differences: ArrayLike) -> Finding:
-    """Slope of log difference on log width by least squares, one fit per seed, judged by the upper end over seeds.
-
-    `widths` (widths,) must include two different ones; `differences` (seeds, widths) are positive.
-    """
-    _, low, high = _slope(widths, differences)
-    return Finding.upper(low, high)
+def slope(widths: Sequence[int], differences: np.ndarray) -> Finding:
+    """Slope of log difference on log width by least squares, one fit per seed, judged by the upper end over seeds."""
+    return Finding.upper(*_slope(widths, differences))
 
 
 @check
-def rate(widths: ArrayLike, differences: ArrayLike, expected: float) -> Finding:
+def rate(widths: Sequence[int], differences: np.ndarray, expected: float = -0.5) -> Finding:
     """Slope of log difference on log width, judged by the distance from `expected` to the farther end.
 
     Both ends within a margin are two one-sided tests at 5 %.
     """
-    _, low, high = _slope(widths, differences)
-    return Finding.farther(low, high, checks.real("expected", expected))
+    return Finding.farther(*_slope(widths, differences), expected)
 
 
-def _slope(widths: ArrayLike, differences: ArrayLike) -> Estimate:
-    log_widths = logarithms("widths", widths, None)
-    log_differences = logarithms("differences", differences, None, len(log_widths))
-    if len(np.unique(log_widths)) < 2:
+def _slope(widths: Sequence[int], differences: np.ndarray) -> Estimate:
+    if len(np.unique(widths)) < 2:
         raise ValueError(f"widths = {np.asarray(widths).tolist()}: give at least two different ones")
-    return t_interval(np.polyfit(log_widths, log_differences.T, 1)[0])
+    return t_interval(np.polyfit(np.log(widths), logarithms("differences", differences).T, 1)[0])

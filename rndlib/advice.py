@@ -1,0 +1,145 @@
+"""What a setting does to the two equalities of the paper, looked up in a table of networks that were trained.
+
+`advice.json` has the measured ratios, which `ci/departures.py` writes, and `advice.toml` the words.
+"""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from math import isnan, log
+from typing import Any, Literal, NamedTuple
+
+Verdict = Literal["safe", "biased", "meaningless"]
+_WORST: tuple[Verdict, ...] = ("safe", "biased", "meaningless")
+
+
+class Ratio(NamedTuple):
+    """A ratio that should be 1, with the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """How the number can be read: "safe" within a quarter of 1, "biased" within a factor of 2, or "meaningless"."""
+        away = max(abs(log(self.low)), abs(log(self.high)))
+        return "safe" if away <= log(1.25) else "biased" if abs(log(self.value)) <= log(2) else "meaningless"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured setting: which assumption it violates, how strongly, and its ratios.
+
+    "rnd" is half the RND error over the ensemble variance, "bayesian" the Bayesian RND error over the posterior's.
+    """
+
+    assumption: str
+    strength: str
+    ratios: Mapping[str, Ratio]
+
+
+@cache
+def table() -> tuple[Row, ...]:
+    """All measured settings, in the order of `words`."""
+    return tuple(
+        Row(row["assumption"], row["strength"], {name: Ratio(*ratio) for name, ratio in row["ratios"].items()})
+        for row in json.loads(_text("advice.json"))["rows"]
+    )
+
+
+@cache
+def words() -> dict[str, dict[str, str]]:
+    """For each assumption its name (`row`, `label`), why violating it matters (`why`), and what to do (`advice`)."""
+    return tomllib.loads(_text("advice.toml"))
+
+
+def _text(name: str) -> str:
+    return (files("rndlib") / name).read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What was measured nearest to a setting.
+
+    rnd, bayesian: Whether half the RND error is an ensemble's variance, and the Bayesian RND error a posterior's:
+        "safe" within a quarter, "biased" within a factor of 2, or "meaningless". The worst of all that was asked about.
+    reasons: A sentence or three per violated assumption.
+
+    >>> from rndlib import explain_setting
+    >>> explain_setting(time=1.0).rnd, explain_setting(time=1.0).bayesian
+    ('safe', 'meaningless')
+    """
+
+    rnd: Verdict
+    bayesian: Verdict
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        head = f"RND as an ensemble's variance: {self.rnd}; Bayesian RND as a posterior's: {self.bayesian}"
+        return "\n".join([head, *(f"- {reason}" for reason in self.reasons)])
+
+
+def explain_setting(**setting: Any) -> Advice:
+    """Whether the RND error is a variance in a setting, judged by networks that were trained in settings like it.
+
+    Give what differs from the paper's problem of ten points and 256 units. Numbers: `width` (units), `depth` (layers),
+    `heads` (per unit, K/n), `labels` (their scale, relative to the outputs at initialisation), `time` (of training),
+    `points` (N), `narrow` (N, at 16 units), `distance` (of the test points, times that of the training points),
+    `duplicates` (distance of the two closest points), `noise` (the `noise_std` given, over the true one), `rate`
+    (learning rate of gradient descent over the stability threshold), `batches_of_2` and `batches_of_5` (the learning
+    rate, with momentum 0.9), `parametrisation` (width in PyTorch's own). Names: `activation`, `optimizer`,
+    `architecture`; a wrong one lists those that were measured.
+
+    A number between two measured ones is judged by the worse of both, and beyond them by the last. Assumptions are
+    violated one at a time; two at once may be worse than either. Raises ValueError for what was not measured.
+
+    >>> from rndlib import explain_setting
+    >>> explain_setting(labels=8).rnd
+    'meaningless'
+    """
+    unknown = set(setting) - set(words())
+    if unknown or not setting:
+        raise ValueError(f"{', '.join(sorted(unknown)) or 'no argument'}: give some of {', '.join(words())}")
+    found = [(name, value, _nearest(name, value)) for name, value in setting.items()]
+    near = [row for _, _, rows in found for row in rows]
+    return Advice(_worst("rnd", near), _worst("bayesian", near), tuple(_reason(*each) for each in found))
+
+
+def _worst(name: str, near: list[Row]) -> Verdict:
+    return _WORST[max(_WORST.index(row.ratios[name].verdict) for row in near)]
+
+
+def _nearest(name: str, value: Any) -> list[Row]:
+    """The row of this strength, or those of the two numbers around it."""
+    own = {_number(row.strength): row for row in table() if row.assumption == name}
+    numbers = sorted(strength for strength in own if isinstance(strength, float))
+    if value in own:
+        return [own[value]]
+    if isinstance(value, str) or not numbers or isnan(value):
+        measured = ", ".join(row.strength for row in own.values())
+        raise ValueError(f"{name} = {value!r}: give one of {measured}, or a number where these are numbers")
+    below, above = ([n for n in numbers if n < value], [n for n in numbers if n > value])
+    return [own[number] for number in [*below[-1:], *above[:1]]]
+
+
+def _number(text: str) -> float | str:
+    """The number that a strength stands for, or its name."""
+    top, _, bottom = text.partition("/")
+    with suppress(ValueError):
+        return float(top) / float(bottom or 1)
+    return text
+
+
+def _reason(name: str, value: Any, near: list[Row]) -> str:
+    about = words()[name]
+    measured = "; ".join(
+        f"with {row.strength}, RND is {row.ratios['rnd'].value:.2g} of the ensemble's variance and Bayesian RND "
+        f"{row.ratios['bayesian'].value:.2g} of the posterior's"
+        for row in near
+    )
+    return f"{about['label']}, {value} asked: {measured}. {about['why']} {about['advice']}"

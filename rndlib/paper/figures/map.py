@@ -1,0 +1,54 @@
+"""The map of notebook 08: how far every setting is from both equalities."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.patheffects import withStroke
+
+from rndlib.advice import Ratio
+from rndlib.paper.figures.style import GREY, Figure, blank, style, wrapped
+
+_LARGEST = 4.0  # ratio at the ends of the colours
+_HATCHES = {"safe": "", "biased": "///", "meaningless": "xxx"}
+_LETTERS = 9  # of a strength, on a line of its cell
+
+
+@style()
+def departure_map(rows: Mapping[str, Sequence[tuple[str, Mapping[str, Ratio]]]], title: str) -> Figure:
+    """Assumptions as rows, how strongly each is violated from left to right, and a panel for each ratio.
+
+    A cell has the strength, and below it the ratio, which is also its colour. Cells that are not safe are hatched, for
+    readers in grey.
+    """
+    names = list(next(iter(rows.values()))[0][1])
+    longest = max(map(len, rows.values()))
+    fig, (axes,) = blank(title, 1, len(names), 1.0 + 0.42 * len(rows), sharey=True)
+    outline = [withStroke(linewidth=1, foreground="white")]
+    colours = ScalarMappable(LogNorm(1 / _LARGEST, _LARGEST), "PuOr")
+    for ax, name in zip(axes, names, strict=True):
+        for line, cells in enumerate(rows.values()):
+            for place, (strength, ratios) in enumerate(cells):
+                ratio = ratios[name]
+                colour, hatch = colours.to_rgba(np.clip(ratio.value, 1 / _LARGEST, _LARGEST)), _HATCHES[ratio.verdict]
+                corner = place - 0.48, line - 0.46
+                ax.add_patch(Rectangle(corner, 0.96, 0.92, facecolor=colour, edgecolor=GREY, hatch=hatch, lw=0))
+                text = f"{wrapped(strength, _LETTERS)}\n{ratio.value:.2g}"
+                ax.text(place, line, text, ha="center", va="center", fontsize=5, path_effects=outline)
+        ax.set(xlim=(-0.6, longest - 0.4), ylim=(len(rows) - 0.4, -0.6), xticks=[])
+        ax.set_yticks(range(len(rows)), list(rows))
+        ax.set_title(name)
+        ax.grid(False)
+        ax.spines[:].set_visible(False)
+        ax.tick_params(length=0)
+    ticks = [0.25, 0.5, 1, 2, 4]
+    bar = fig.colorbar(
+        colours, ax=axes, extend="both", ticks=ticks, format="{x:g}", location="bottom", shrink=0.5, aspect=40
+    )
+    bar.minorticks_off()
+    bar.set_label("ratio, which should be 1")
+    marks = [Patch(facecolor="white", edgecolor=GREY, hatch=hatch, label=word) for word, hatch in _HATCHES.items()]
+    fig.legend(handles=marks, loc="outside lower center", ncols=len(marks))
+    return fig
