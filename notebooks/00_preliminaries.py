@@ -16,7 +16,8 @@
 # # Preliminaries: wide networks at initialisation and in training
 #
 # > **Claim.** At large width, a network is a draw from a Gaussian process with covariance $\kappa$ at initialisation.
-# > Its tangent kernel is a fixed kernel $\Theta$, and training is kernel regression from the network's own initial
+# > Its tangent kernel is a fixed kernel $\Theta$ (the neural tangent kernel, NTK), and training is kernel regression
+# > from its own initial
 # > function (Propositions B.2 and B.3, Eq. 6).\
 # > **Picture.** All errors decrease with the width, most of them at rate $n^{-1/2}$. The errors of the wrong formulas
 # > do not.\

@@ -20,7 +20,7 @@
 # > **Picture.** A map: each cell is one setting, and its colour the ratio that should be 1.\
 # > **Verdict.** Where an ensemble has 18 times the variance of the theory, half the RND error is within D-rnd 0.04 of
 # > its own; the tolerance is 0.1. The excess is explained by the members' differing NTKs (D-labels 0.21; tolerance
-# > 0.35). It scales as (label scale)² / width (D-width 0.12; tolerance 0.3).
+# > 0.35). It scales as (label scale)² / width (D-width 0.11; tolerance 0.3).
 #
 # You have a network, an optimiser and data of your own. Is your RND error a variance? The theorems answer for the
 # limit. This notebook answers for finite networks, violating one assumption at a time. Two ratios should be 1:
