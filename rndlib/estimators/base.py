@@ -24,6 +24,7 @@ from rndlib.estimators.departure import DepartureWarning
 from rndlib.estimators.exact import Exact
 from rndlib.estimators.functions import Networks
 from rndlib.estimators.networks import Linear, Steps
+from rndlib.estimators.stream import Streamed
 from rndlib.network import MLP
 from rndlib.training import backends
 from rndlib.training.solvers import Report, Solver
@@ -38,7 +39,7 @@ CHOSEN = ("net_", "noise_std_", "input_scales_", "log_evidence_")
 
 
 @dataclass(eq=False, repr=False)
-class Estimator(Networks, BaseEstimator):
+class Estimator(Networks, Streamed, BaseEstimator):
     """A scikit-learn estimator whose parameters are the fields of a dataclass.
 
     The constructor checks them, and `fit` checks them again, as they can be set. `fit` keeps a copy of the estimator
@@ -57,6 +58,8 @@ class Estimator(Networks, BaseEstimator):
     # No annotations, so not parameters.
     noise_std = None  # of estimators without noise
     prior_mean = None  # of estimators without labels
+    gamma = None  # of estimators without values
+    _following = None  # what follows each training point, of values
     _covered = True  # whether a theorem is about them
     _as_fitted = None
 
@@ -229,7 +232,8 @@ class Estimator(Networks, BaseEstimator):
         their mean network, were trained on.
         """
         self._fit = fit
-        departure, refusal = measure.of(self, X, y) if isinstance(fit, Steps) and self._covered else (None, ())
+        covered = isinstance(fit, Steps) and self._covered and self._following is None
+        departure, refusal = measure.of(self, X, y) if covered else (None, ())
         notes = (*self._notes, *fit.trained.report.notes, *refusal)
         if isinstance(self.net_, AnyNetwork) and self.net_.untrained:
             notes += (f"Not trained, as they start the same in every draw: {', '.join(self.net_.untrained)}.",)
