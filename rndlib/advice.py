@@ -21,8 +21,8 @@ class Ratio(NamedTuple):
     """A ratio that should be 1, with the ends of its 95 % interval.
 
     >>> from rndlib import advice
-    >>> advice.Ratio(0.9, 0.85, 0.95).verdict
-    'safe'
+    >>> advice.table()[0].ratios["rnd"].value < 1
+    True
     """
 
     value: float
@@ -31,7 +31,12 @@ class Ratio(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        """How the number can be read: "safe" within a quarter of 1, "biased" within a factor of 2, or "meaningless"."""
+        """How the number can be read: "safe" within a quarter of 1, "biased" within a factor of 2, or "meaningless".
+
+        >>> from rndlib import advice
+        >>> advice.Ratio(0.9, 0.85, 0.95).verdict
+        'safe'
+        """
         away = max(abs(log(self.low)), abs(log(self.high)))
         return "safe" if away <= log(1.25) else "biased" if abs(log(self.value)) <= log(2) else "meaningless"
 
