@@ -17,8 +17,7 @@
 #
 # > **Claim.** At large width, a network is a draw from a Gaussian process with covariance $\kappa$ at initialisation.
 # > Its tangent kernel is a fixed kernel $\Theta$ (the neural tangent kernel, NTK), and training is kernel regression
-# > from its own initial
-# > function (Propositions B.2 and B.3, Eq. 6).\
+# > from its own initial function (Propositions B.2 and B.3, Eq. 6).\
 # > **Picture.** All errors decrease with the width, most of them at rate $n^{-1/2}$. The errors of the wrong formulas
 # > do not.\
 # > **Verdict.** At the largest width the relative errors are P1 0.018, P2 0.04, P4 0.026 and P5 0.034; the tolerance is
