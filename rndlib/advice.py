@@ -18,7 +18,12 @@ _WORST: tuple[Verdict, ...] = ("safe", "biased", "meaningless")
 
 
 class Ratio(NamedTuple):
-    """A ratio that should be 1, with the ends of its 95 % interval."""
+    """A ratio that should be 1, with the ends of its 95 % interval.
+
+    >>> from rndlib import advice
+    >>> advice.table()[0].ratios["rnd"].value < 1
+    True
+    """
 
     value: float
     low: float
@@ -26,7 +31,12 @@ class Ratio(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        """How the number can be read: "safe" within a quarter of 1, "biased" within a factor of 2, or "meaningless"."""
+        """How the number can be read: "safe" within a quarter of 1, "biased" within a factor of 2, or "meaningless".
+
+        >>> from rndlib import advice
+        >>> advice.Ratio(0.9, 0.85, 0.95).verdict
+        'safe'
+        """
         away = max(abs(log(self.low)), abs(log(self.high)))
         return "safe" if away <= log(1.25) else "biased" if abs(log(self.value)) <= log(2) else "meaningless"
 
@@ -36,6 +46,11 @@ class Row:
     """One measured setting: which assumption it violates, how strongly, and its ratios.
 
     "rnd" is half the RND error over the ensemble variance, "bayesian" the Bayesian RND error over the posterior's.
+
+    >>> from rndlib import advice
+    >>> row = advice.table()[0]
+    >>> row.assumption, row.strength, row.ratios["rnd"].verdict
+    ('width', '1024', 'safe')
     """
 
     assumption: str
@@ -45,7 +60,12 @@ class Row:
 
 @cache
 def table() -> tuple[Row, ...]:
-    """All measured settings, in the order of `words`."""
+    """All measured settings, in the order of `words`.
+
+    >>> from rndlib import advice
+    >>> len(advice.table()) == sum(len(row.ratios) == 4 for row in advice.table())
+    True
+    """
     return tuple(
         Row(row["assumption"], row["strength"], {name: Ratio(*ratio) for name, ratio in row["ratios"].items()})
         for row in json.loads(_text("advice.json"))["rows"]
@@ -54,7 +74,12 @@ def table() -> tuple[Row, ...]:
 
 @cache
 def words() -> dict[str, dict[str, str]]:
-    """For each assumption its name (`row`, `label`), why violating it matters (`why`), and what to do (`advice`)."""
+    """For each assumption its name (`row`, `label`), why violating it matters (`why`), and what to do (`advice`).
+
+    >>> from rndlib import advice
+    >>> advice.words()["noise"]["advice"]
+    'Estimate the noise first.'
+    """
     return tomllib.loads(_text("advice.toml"))
 
 

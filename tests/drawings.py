@@ -32,7 +32,10 @@ def size() -> figures.Figure:
 
 
 def extrapolated() -> figures.Figure:
-    right, wrong = (statistics.limit(WIDTHS, [[e + h + np.array([-0.01, 0.01])] for e in ERROR]) for h in (0.0, 0.3))
+    right, wrong = (
+        statistics.limit({n: [e + h + np.array([-0.01, 0.01])] for n, e in zip(WIDTHS, ERROR, strict=True)})
+        for h in (0.0, 0.3)
+    )
     return figures.extrapolated(WIDTHS, {"right": right, "wrong: other": wrong}, 0.05, "error", "it vanishes")
 
 
@@ -89,7 +92,7 @@ def squares() -> figures.Figure:
 
 def functions() -> figures.Figure:
     mean, var = DISTANCE**2, DISTANCE + 1
-    panels = dict.fromkeys(("exact", "Bayesian RND", "wrong: other"), np.stack([mean + 1, mean - 1]))
+    panels = {name: np.stack([mean + 1, mean - 1]) for name in ("exact", "Bayesian RND", "wrong: other")}
     known = STOPS[::2], STOPS[::2] ** 2 + 0.25
     return figures.functions_on_walk(DISTANCE, Gaussian(mean, var, None), known, panels, "drawn from the posterior")
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import drawings
 import matplotlib as mpl
@@ -42,7 +43,7 @@ def test_nothing_is_saved_without_a_folder(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-OF_A_MATPLOTLIBRC = {
+OF_A_MATPLOTLIBRC: dict[Any, Any] = {
     "text.usetex": True,
     "font.family": ["monospace"],
     "axes.xmargin": 0.3,

@@ -49,7 +49,7 @@ def test_outputs_are_stored_and_clean(path):
 
 
 @pytest.mark.parametrize(
-    ("figure", "notebook", "place"), [("fig1", "05_numerical_analysis", 0), ("fig_map", "08_departures", -1)]
+    ("figure", "notebook", "place"), [("fig1", "05_numerical_analysis", 0), ("fig_map", "08_departures", 0)]
 )
 def test_the_readme_shows_the_figures_that_are_stored(figure, notebook, place):
     shown = (PLACE.parent / "docs" / f"{figure}.png").read_bytes()

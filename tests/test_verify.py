@@ -85,7 +85,7 @@ def test_a_result_is_stale_where_its_sources_have_changed(result, capsys, tmp_pa
     cells = [{"cell_type": "markdown", "source": ["a"]}, {"cell_type": "code", "source": ["1 + 1"], "outputs": []}]
     files = {
         "library": package / "laws.py",
-        "table": package / "departures.json",
+        "table": package / "advice.json",
         "data": books / sources.DATA[0],
         "notebook": books / f"{NAME}.ipynb",
     }

@@ -6,7 +6,6 @@ import numpy as np
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.patches import Patch, Rectangle
-from matplotlib.patheffects import withStroke
 
 from rndlib.advice import Ratio
 from rndlib.paper.figures.style import GREY, Figure, blank, style, wrapped
@@ -26,7 +25,7 @@ def departure_map(rows: Mapping[str, Sequence[tuple[str, Mapping[str, Ratio]]]],
     names = list(next(iter(rows.values()))[0][1])
     longest = max(map(len, rows.values()))
     fig, (axes,) = blank(title, 1, len(names), 1.0 + 0.42 * len(rows), sharey=True)
-    outline = [withStroke(linewidth=1, foreground="white")]
+    paper = {"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.5}
     colours = ScalarMappable(LogNorm(1 / _LARGEST, _LARGEST), "PuOr")
     for ax, name in zip(axes, names, strict=True):
         for line, cells in enumerate(rows.values()):
@@ -36,7 +35,7 @@ def departure_map(rows: Mapping[str, Sequence[tuple[str, Mapping[str, Ratio]]]],
                 corner = place - 0.48, line - 0.46
                 ax.add_patch(Rectangle(corner, 0.96, 0.92, facecolor=colour, edgecolor=GREY, hatch=hatch, lw=0))
                 text = f"{wrapped(strength, _LETTERS)}\n{ratio.value:.2g}"
-                ax.text(place, line, text, ha="center", va="center", fontsize=5, path_effects=outline)
+                ax.text(place, line, text, ha="center", va="center", fontsize=5, bbox=paper)
         ax.set(xlim=(-0.6, longest - 0.4), ylim=(len(rows) - 0.4, -0.6), xticks=[])
         ax.set_yticks(range(len(rows)), list(rows))
         ax.set_title(name)

@@ -1,6 +1,7 @@
 """The measured ratios of `rndlib.advice` for the figures and tables of notebook 08."""
 
 import json
+from fractions import Fraction
 from importlib.resources import files
 
 from rndlib import advice
@@ -16,11 +17,22 @@ def ratios(assumption: str, strength: str) -> dict[str, Ratio]:
     return {words: row.ratios[name] for words, name in NAMES.items()}
 
 
-def series(assumption: str) -> tuple[list[str], dict[str, list[Ratio]], str]:
-    """One assumption for `figures.departure`: its strengths, its ratios, and the label of its axis."""
+def panels(assumption: str) -> dict[str, dict[str, Ratio]]:
+    """One assumption whose strengths are names, for `figures.intervals`: each ratio by strength."""
     own = [row for row in advice.table() if row.assumption == assumption]
-    found = {words: [row.ratios[name] for row in own] for words, name in NAMES.items()}
-    return [row.strength for row in own], found, advice.words()[assumption]["label"]
+    return {words: {row.strength: row.ratios[name] for row in own} for words, name in NAMES.items()}
+
+
+def series(assumption: str) -> tuple[list[str], dict[str, list[Ratio]], str]:
+    """One assumption for `figures.ordered`: its rising strengths, its ratios, and the label of its axis."""
+    found = panels(assumption)
+    strengths = sorted(found["RND / ensemble"], key=_number)
+    ratios = {words: [by[strength] for strength in strengths] for words, by in found.items()}
+    return strengths, ratios, advice.words()[assumption]["label"]
+
+
+def _number(strength: str) -> float:
+    return float(Fraction(strength)) if "/" in strength else float(strength)
 
 
 def rows() -> dict[str, list[tuple[str, dict[str, Ratio]]]]:

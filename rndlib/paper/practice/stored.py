@@ -95,13 +95,9 @@ def table(name: str, columns: tuple[str, ...], digits: int = 2, minus: str | Non
     return aligned([name, *columns], rows)
 
 
-def costs(name: str) -> str:
-    """CPU seconds and peak memory of every method, medians over splits."""
-    found = [
-        [method, *(f"{np.median(values(name, method, key)):.3g}" for key in ("cpu_seconds", "peak_mib"))]
-        for method in complete(name)
-    ]
-    return aligned([name, "CPU seconds", "MiB"], found)
+def seconds(name: str, method: str) -> float:
+    """CPU seconds of a method on a data set, the median over splits."""
+    return float(np.median(values(name, method, "cpu_seconds")))
 
 
 def absent(name: str) -> list[str]:
