@@ -7,7 +7,6 @@ import pytest
 
 from rndlib import MLP, RND, BayesianRND, DepartureWarning, GradientFlow, datasets, laws
 from rndlib.paper.evidence.statistics import level, spread
-from rndlib.paper.many_heads import predicted_ratio
 from rndlib.theory.crowding import CROWDING, HeadsWarning, warn_if_narrow
 
 
@@ -26,15 +25,8 @@ def test_is_silent_where_the_theorems_hold(net, heads):
         warn_if_narrow(net, heads)
 
 
-def test_the_rule_is_one_at_no_load_and_has_a_floor_for_shared_directions():
-    assert predicted_ratio(0.0, "shared") == predicted_ratio(0.0, "independent") == 1
-    assert predicted_ratio(0.1, "shared") == pytest.approx(1 / 1.1)
-    assert predicted_ratio(5.0, "shared") == 0.8
-    assert predicted_ratio(1.0, "independent") == 1.25
-
-
 def test_the_drift_is_there_with_a_crowded_body_and_gone_with_a_body_a_head():
-    """64 heads on 256 units: the rule predicts 0.8 of the posterior variance, and bodies are the remedy.
+    """64 heads on 256 units: many networks have 0.8 of the posterior variance, and bodies are the remedy.
 
     Each mean is over at least 4 bodies of 64 dependent heads, or 256 independent ones, at 50 points. 256 independent
     heads leave a relative error of sqrt(2 / 256) = 0.09 at a point, and less on average; 0.12 is a bound for both.

@@ -44,9 +44,6 @@ from rndlib.theory.dynamics import gain
 Square = Float[np.ndarray, "n n"]
 Slopes = Float[np.ndarray, "units _points parameters"]
 
-TOLERATED = 0.1
-"""Of the ratio that `predicted_ratio` predicts, how far it may be from 1."""
-
 _UNITS = 2**14  # draws for the mean over units, which leave an error of some 0.2 % of a variance
 _NUMBERS = 2**22  # of one array over units
 _TOLERANCE = 1e-9
@@ -212,15 +209,3 @@ def _limit(step: Callable[[Square], Square], start: Square) -> Square:
             return new
         start = new
     raise ValueError(f"X: the law of many heads did not converge in {_ITERATIONS} steps: {_REMEDY}")
-
-
-def predicted_ratio(load: float, directions: str) -> float:
-    """Variance of Bayesian RND over the posterior's at load `N K / P`, for "shared" or "independent" directions.
-
-    A fit to trained networks, good to about 0.1.
-
-    >>> from rndlib.paper.many_heads import predicted_ratio
-    >>> predicted_ratio(0.1, "independent"), predicted_ratio(0.5, "shared")
-    (1.025, 0.8)
-    """
-    return max(1 / (1 + load), 0.8) if directions == "shared" else 1 + load / 4

@@ -1,4 +1,4 @@
-"""Bayesian RND built wrongly on purpose: the negative controls of the claims about it.
+"""Bayesian RND built wrongly on purpose: the wrong variants of the claims about it.
 
 Each variant is trained and evaluated by the library's own code, and differs from `BayesianRND` only in the one respect
 that its name says.
@@ -17,10 +17,8 @@ from rndlib.training.weights import Role, draw, draw_offsets
 class MisbuiltTarget(BayesianRND):
     """Bayesian RND with a target `J_theta f(x) psi` for another theta or psi than those of Proposition 4.1.
 
-    theta is the draw of role `at`, PREDICTOR in the proposition; DIRECTION takes the target at psi itself. psi is the
-    draw of role `along`, DIRECTION in the proposition; PREDICTOR takes the target along the predictor's initial
-    parameters. `keep_last` keeps the last layer's part of psi, which the proposition sets to zero. There is one head
-    per body.
+    theta is the draw of role `at`, PREDICTOR in the proposition; DIRECTION takes the target at psi itself. `keep_last`
+    keeps the last layer's part of psi, which the proposition sets to zero. There is one head per network.
     """
 
     _covered = False
@@ -31,16 +29,15 @@ class MisbuiltTarget(BayesianRND):
         bodies: int,
         *,
         at: Role = Role.PREDICTOR,
-        along: Role = Role.DIRECTION,
         keep_last: bool = False,
         seed: int = 0,
         solver: Solver | None = None,
     ):
         super().__init__(net, 1, bodies, seed=seed, solver=solver)
-        self.at, self.along, self.keep_last = at, along, keep_last
+        self.at, self.keep_last = at, keep_last
 
     def _draw(self, bodies: list[int], n_samples: int = 0, heads: int | None = None) -> Drawn:
-        theta, psi = (draw(self.net_, self.heads, self._seed, role, bodies) for role in (self.at, self.along))
+        theta, psi = (draw(self.net_, self.heads, self._seed, role, bodies) for role in (self.at, Role.DIRECTION))
         # The weights of theta below the head, and psi's of the head, make the function that `keep_last` adds: a network
         # is linear in its last layer, so its derivative along that layer's part of psi is its value there.
         added = [*theta[:-1], psi[-1]] if self.keep_last else None
@@ -48,10 +45,10 @@ class MisbuiltTarget(BayesianRND):
 
 
 class NoiseWithoutPull(BayesianRND):
-    """Bayesian RND trained on jittered targets, without the penalty that pulls the parameters to their start.
+    """Bayesian RND trained on jittered targets, without L2 regularisation of the parameters towards initialisation.
 
     It fits the jittered targets exactly. With G = Theta_XX^-1 Theta_Xx, its error in the limit has the covariance of
-    the noise-free posterior plus `jitter^2 G^T G`. One head per body.
+    the noise-free posterior plus `jitter^2 G^T G`. One head per network.
     """
 
     _covered = False
