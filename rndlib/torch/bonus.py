@@ -1,7 +1,8 @@
 """RND as an exploration bonus that is a variance, with the networks of Eq. 1 or any other in the loop of an agent."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from math import prod
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,7 +13,7 @@ from rndlib.theory.crowding import warn_if_narrow
 from rndlib.torch.distillation import ModuleBonus
 from rndlib.torch.module import Module
 from rndlib.torch.networks import drawn
-from rndlib.torch.normalise import shape
+from rndlib.torch.observations import Reader
 from rndlib.training.weights import Role
 
 
@@ -64,18 +65,20 @@ class RNDBonus(ModuleBonus):
 
     def __init__(
         self,
-        obs_shape: int | Iterable[int],
+        obs_shape: Any,
         heads: int = 64,
         bodies: int = 1,
         *,
         network: Callable[[int], nn.Module] | Module | MLP | None = None,
         seed: int = 0,
         dtype: torch.dtype | None = None,
+        keys: Hashable | Iterable[Hashable] = None,
         normalise: bool = True,
         learning_rate: float = 1e-3,
         optimizer: Callable[[list[nn.Parameter]], Optimizer] | None = None,
+        max_grad_norm: float | None = None,
     ):
-        net = MLP(prod(shape(obs_shape))) if network is None else network
+        net = MLP(prod(Reader(obs_shape, keys).shape)) if network is None else network
         if not isinstance(net, MLP | Module):
             if isinstance(net, nn.Module) or not callable(net):
                 raise ValueError(f"network = {net!r}: give a function from a number of outputs to a new nn.Module")
@@ -86,9 +89,11 @@ class RNDBonus(ModuleBonus):
             obs_shape,
             drawn(net, heads, bodies, seed, Role.PREDICTOR, dtype),
             drawn(net, heads, bodies, seed, Role.TARGET, dtype),
+            keys=keys,
             normalise=normalise,
             learning_rate=learning_rate,
             optimizer=optimizer,
+            max_grad_norm=max_grad_norm,
             seed=seed,
         )
         if isinstance(net, MLP):

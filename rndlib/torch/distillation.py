@@ -1,16 +1,15 @@
 """Random network distillation in the loop of an agent, with a predictor and a target of your own."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from copy import deepcopy
 from dataclasses import replace
 from io import BytesIO
 from math import isfinite
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float, Shaped
-from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
@@ -18,35 +17,42 @@ from rndlib import checks
 from rndlib.estimators import NotFittedError
 from rndlib.theory.mismatch import MismatchWarning
 from rndlib.torch.meaning import explain, probes
-from rndlib.torch.normalise import RunningNormaliser, parts, shape
+from rndlib.torch.networks import step_as_linear
+from rndlib.torch.normalise import RunningNormaliser, parts
+from rndlib.torch.observations import Reader
 from rndlib.training.solvers import DivergenceError
-
-Observations = Tensor | ArrayLike
 
 _AT_ONCE = 2**22
 """Numbers that go through the networks together, such as 148 stacks of four frames of 84 by 84."""
+_READS = 10_000
+"""Calls after which the bonus warns if nothing was trained: several rollouts of any algorithm."""
 _DIVERGED = "the bonus is not finite: the predictor diverged; take a smaller learning rate and an earlier state_dict"
 
 
 class ModuleBonus(nn.Module):
     """An exploration bonus from two modules: half the mean squared error of a predictor trained to match a target.
 
-    Observations are numeric tensors or arrays (batch, *obs_shape). Both modules receive them normalised, in the dtype
-    of the predictor's weights, and return (batch, outputs). `meaning` says what the bonus is; if it is not the variance
-    of an ensemble, the constructor warns with `MismatchWarning`. Large batches go through the networks in parts, so
-    frames of bytes may fill the memory: no method but `errors` converts more than some 4 million numbers at a time.
+    Observations are numeric tensors or arrays with one or more leading dimensions, (*leading, *obs_shape), such as
+    those of time and environment, or dictionaries of these. Both modules receive rows (batch, *obs_shape), normalised,
+    in the dtype of the predictor's weights, and return (batch, outputs). `meaning` says what the bonus is; if it is not
+    the variance of an ensemble, the constructor warns with `MismatchWarning`. Large batches go through the networks in
+    parts, so frames of bytes may fill the memory: no method but `errors` converts more than some 4 million at a time.
 
-    The target is frozen and held in eval mode. All random draws come from one generator on the CPU, so they are the
-    same on every device. `state_dict` has the states of the generator and the optimiser as well, in one tensor of
-    bytes. No call but `update` waits for an accelerator, and that once.
+    The target, and the initial predictor for `share`, are frozen and held in eval mode. All random draws come from one
+    generator on the CPU, so they are the same on every device. `state_dict` has the states of the generator and the
+    optimiser as well, in one tensor of bytes. No call but `update` waits for an accelerator, and that once.
 
     Parameters
     ----------
-    obs_shape: Shape of one observation; a number n stands for (n,).
+    obs_shape, keys: Shape of one observation, a number n for (n,), a space such as gymnasium's `Box` or `Dict`, or a
+        mapping of names to shapes; and the entries that are read of a dictionary (`rndlib.torch.observations.Reader`).
     predictor, target: Modules that share no trainable weights. They become part of this one.
     normalise: Whether to centre and scale by the statistics of `observe`, and to clip at 5 standard deviations.
-    learning_rate: Learning rate of Adam, which `update` uses, > 0.
-    optimizer: Function that makes a `torch.optim.Optimizer` from parameters, instead of Adam.
+    learning_rate: Learning rate of Adam, which `update` uses, > 0. It means what it means for layers of `nn.Linear`,
+        in the networks of Eq. 1 too (`rndlib.torch.networks.step_as_linear`).
+    optimizer: Function that makes a `torch.optim.Optimizer` from parameters, instead of Adam. `update` minimises a mean
+        over rows and outputs, so SGD at a rate r is the paper's gradient descent at r / (rows * outputs).
+    max_grad_norm: Largest norm of the gradient of a step, > 0, to which longer ones are cut; None for any.
     seed: Seed of the generator, >= 0.
 
     >>> from torch import nn
@@ -60,19 +66,22 @@ class ModuleBonus(nn.Module):
 
     def __init__(
         self,
-        obs_shape: int | Iterable[int],
+        obs_shape: Any,
         predictor: nn.Module,
         target: nn.Module,
         *,
+        keys: Hashable | Iterable[Hashable] = None,
         normalise: bool = True,
         learning_rate: float = 1e-3,
         optimizer: Callable[[list[nn.Parameter]], Optimizer] | None = None,
+        max_grad_norm: float | None = None,
         seed: int = 0,
     ):
         super().__init__()
-        self.obs_shape = shape(obs_shape)
+        self.reader = Reader(obs_shape, keys)
         checks.positive("learning_rate", learning_rate)
-        self.meaning = explain(predictor, target, probes(self.obs_shape, whole=not normalise))
+        self.max_grad_norm = max_grad_norm and checks.positive("max_grad_norm", max_grad_norm)
+        self.meaning = explain(predictor, target, probes(self.reader.shape, whole=not normalise))
         trained = [p for p in predictor.parameters() if p.requires_grad]
         if not trained:
             raise ValueError("predictor has no weights that require gradients: give one that can be trained")
@@ -88,53 +97,74 @@ class ModuleBonus(nn.Module):
             kernel = f"{type(made).__name__} trains with a tangent kernel of its own, so that the ratio is biased"
             self.meaning = replace(self.meaning, reasons=(*self.meaning.reasons, kernel))
         self.predictor, self.target = predictor, target.requires_grad_(False).eval()
-        self.normaliser = RunningNormaliser(self.obs_shape) if normalise else None
+        self.initial = deepcopy(predictor).requires_grad_(False).eval()
+        self.normaliser = RunningNormaliser(self.reader.shape) if normalise else None
         self.optimizer, self._held = made, [*predictor.parameters()]
+        step_as_linear(made, predictor)
         self.generator = torch.Generator().manual_seed(checks.whole("seed", seed, at_least=0))
+        self._reads = 0
         self._pending: Any = 0.0  # NaN if an accelerator has found any since the last update
 
-    def forward(self, obs: Observations) -> Any:
-        """The novelty of observations (batch, *obs_shape), half the mean squared error over outputs, without gradient.
+    def forward(self, obs: Any) -> Any:
+        """The novelty of observations (*leading, *obs_shape), half the mean squared error over outputs.
 
-        (batch,), of the kind of `obs`: a tensor of a tensor, else a NumPy array, which adds to rewards of that kind.
+        (*leading,), without gradient, and of the kind of `obs`: a tensor of a tensor, else a NumPy array, which adds to
+        rewards of that kind. Warns once if it is called many times and nothing was trained.
 
         Raises
         ------
         NotFittedError: The bonus normalises, and `observe` was never called.
         DivergenceError: The novelty is not finite. On an accelerator the next `update` raises it.
         """
-        rows = self._rows(obs)
-        with torch.no_grad():
-            novelty = torch.cat([self._novelty(part) for part in parts(rows, _AT_ONCE)])
+        rows, leading = self._rows(obs)
+        novelty = self._novelties(rows, self.predictor)
         largest = novelty.max()
         if novelty.device.type != "cpu":  # where asking would wait
             self._pending = self._pending + 0 * largest
         elif not isfinite(largest):
             raise DivergenceError(_DIVERGED)
-        if isinstance(obs, Tensor):
-            return novelty
-        return novelty.to(torch.promote_types(novelty.dtype, torch.float32)).numpy(force=True)  # which has no bfloat16
+        if not torch.compiler.is_compiling():  # which would compile anew for every count
+            self._count()
+        return self._of_the_kind_of(obs, novelty.view(leading))
 
-    def errors(self, obs: Observations) -> Float[Tensor, "batch outputs"]:
-        """Predictor minus target, (batch, outputs), with gradient. Raises NotFittedError as `forward`.
+    def share(self, obs: Any) -> Any:
+        """The share of the prior variance that is left: the novelty over that of the initial predictor, as `forward`.
+
+        It is 1 before any training, falls towards 0 where the predictor learns, and stays about 1 elsewhere, whatever
+        the network, its scale or the task. Comparing with the initial predictor, rather than with its expectation,
+        leaves out the scatter of few heads, and works for any module. It costs half as much again as `forward`.
+
+        >>> import numpy as np
+        >>> from rndlib.torch import RNDBonus
+        >>> bonus = RNDBonus(2, normalise=False)
+        >>> bonus.share(np.ones((3, 2)))
+        array([1., 1., 1.], dtype=float32)
+        """
+        rows, leading = self._rows(obs)
+        left, prior = (self._novelties(rows, u) for u in (self.predictor, self.initial))
+        return self._of_the_kind_of(obs, (left / prior).view(leading))
+
+    def errors(self, obs: Any) -> Float[Tensor, "*leading outputs"]:
+        """Predictor minus target, (*leading, outputs), with gradient. Raises NotFittedError as `forward`.
 
         Half its mean square is what `update` minimises: add it to the loss of an agent whose own optimiser has
-        `predictor.parameters()`.
+        `predictor.parameters()`, or `optimizer.param_groups` for the learning rates of this one.
         """
-        return self._errors(self._rows(obs))
+        rows, leading = self._rows(obs)
+        return self._errors(rows, self.predictor).unflatten(0, leading)
 
     @torch.no_grad()
-    def observe(self, obs: Observations) -> None:
-        """Update the running mean and variance with observations (batch, *obs_shape). No other method changes them."""
+    def observe(self, obs: Any) -> None:
+        """Update the running mean and variance with observations (*leading, *obs_shape). Only this changes them."""
         if self.normaliser is None:
             raise ValueError(
                 "normalise = False: this bonus keeps no statistics to observe: make it with normalise=True"
             )
-        self.normaliser.observe(self._rows(obs))
+        self.normaliser.observe(self._rows(obs)[0])
 
     @torch.enable_grad()
-    def update(self, obs: Observations, *, epochs: int = 1, minibatch_size: int | None = None) -> float:
-        """Train the predictor on observations (batch, *obs_shape), with one optimiser step per minibatch.
+    def update(self, obs: Any, *, epochs: int = 1, minibatch_size: int | None = None) -> float:
+        """Train the predictor on observations (*leading, *obs_shape), with one optimiser step per minibatch.
 
         epochs: Passes over the observations, >= 1.
         minibatch_size: Observations per step, >= 1; None for all.
@@ -143,7 +173,7 @@ class ModuleBonus(nn.Module):
         last step. With many environments, a random quarter of the observations keeps the predictor from learning too
         fast (Burda et al., 2019).
         """
-        rows = self._rows(obs).detach()
+        rows = self._rows(obs)[0].detach()
         size = len(rows) if minibatch_size is None else checks.whole("minibatch_size", minibatch_size, at_least=1)
         self._bind()
         epochs, total, self._pending = checks.whole("epochs", epochs, at_least=1), self._pending, 0.0
@@ -151,19 +181,39 @@ class ModuleBonus(nn.Module):
             for minibatch in self._minibatches(rows, size):
                 self.optimizer.zero_grad()
                 for part in parts(minibatch, _AT_ONCE):
-                    novelty = self._novelty(part).sum()
+                    novelty = self._novelty(part, self.predictor).sum()
                     (novelty / len(minibatch)).backward()
                     total = total + novelty.detach()
+                if self.max_grad_norm is not None:
+                    nn.utils.clip_grad_norm_(self._held, self.max_grad_norm)
                 self.optimizer.step()
         mean = float(total) / len(rows) / epochs  # waits for the device
         if not isfinite(mean):
             raise DivergenceError(_DIVERGED)
         return mean
 
+    def step(self, next_obs: Any, *, epochs: int = 1, minibatch_size: int | None = None) -> Any:
+        """`observe`, the bonus as in `forward`, then `update`: all that a loop needs after a step or a rollout.
+
+        The novelty is read before the predictor learns these observations, and all in the same normalisation.
+
+        >>> import numpy as np
+        >>> from rndlib.torch import RNDBonus
+        >>> bonus, next_obs = RNDBonus(2), np.random.default_rng(0).normal(size=(128, 8, 2))
+        >>> bonus.step(next_obs, epochs=4, minibatch_size=256).shape
+        (128, 8)
+        """
+        if self.normaliser is not None:
+            self.observe(next_obs)
+        novelty = self(next_obs)
+        self.update(next_obs, epochs=epochs, minibatch_size=minibatch_size)
+        return novelty
+
     def train(self, mode: bool = True) -> "ModuleBonus":
-        """Set the predictor's mode; the target stays in eval mode."""
+        """Set the predictor's mode; what is frozen stays in eval mode."""
         super().train(mode)
         self.target.eval()
+        self.initial.eval()
         return self
 
     def get_extra_state(self) -> Tensor:
@@ -200,25 +250,21 @@ class ModuleBonus(nn.Module):
         if self.meaning.factor != 1:
             warnings.warn(str(self.meaning), MismatchWarning, stacklevel=3)
 
-    def _rows(self, obs: Observations) -> Shaped[Tensor, "batch *shape"]:
-        try:
-            # PyTorch refuses negative strides, and warns about read-only arrays: only such arrays are copied.
-            rows = obs if isinstance(obs, Tensor) else torch.as_tensor(np.require(obs, requirements=["C", "W"]))
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise ValueError(f"obs is {type(obs).__name__}: give a tensor or an array of numbers ({error})") from error
-        if rows.ndim == 0 or rows.shape[1:] != self.obs_shape or len(rows) == 0:
-            wanted = ", ".join(["batch", *map(str, self.obs_shape)])
-            alone = "; obs[None] may be meant" if rows.shape == self.obs_shape else ""
-            raise ValueError(f"obs has shape {tuple(rows.shape)}: give ({wanted}), with at least one row{alone}")
-        if rows.is_complex():
-            raise ValueError("obs is complex: give real numbers, such as its real and imaginary parts side by side")
-        here = rows.is_floating_point() and rows.device.type == "cpu"
-        if here and not all(part.isfinite().all() for part in parts(rows, _AT_ONCE)):
-            bad = (~rows.isfinite()).nonzero()[0].tolist()
-            raise ValueError(f"obs has a NaN or infinity, first at {bad}: remove or impute it")
-        return rows.to(next(self.predictor.parameters()).device)
+    def _count(self) -> None:
+        self._reads += 1
+        pairs = zip(self.predictor.parameters(), self.initial.parameters(), strict=True)
+        if self._reads == _READS and all(now.equal(before) for now, before in pairs):
+            warnings.warn(f"the bonus was read {_READS} times and never trained: call update or step", stacklevel=4)
 
-    def _errors(self, rows: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, "batch outputs"]:
+    def _rows(self, obs: Any) -> tuple[Shaped[Tensor, "rows *shape"], torch.Size]:
+        rows, leading = self.reader(obs)
+        return rows.to(self._like.device), leading
+
+    @property
+    def _like(self) -> Tensor:
+        return next(self.predictor.parameters())
+
+    def _errors(self, rows: Shaped[Tensor, "batch *shape"], u: nn.Module) -> Float[Tensor, "batch outputs"]:
         if self.normaliser is not None:
             if not self.normaliser.count:
                 raise NotFittedError(
@@ -226,19 +272,29 @@ class ModuleBonus(nn.Module):
                     "observations for instance, or make it with normalise=False"
                 )
             rows = self.normaliser(rows)
-        rows = rows.to(next(self.predictor.parameters()).dtype)
-        u, g = self.predictor(rows), self.target(rows)
-        if u.shape != g.shape or u.ndim != 2 or len(u) != len(rows):
+        rows = rows.to(self._like.dtype)
+        ours, theirs = u(rows), self.target(rows)
+        if ours.shape != theirs.shape or ours.ndim != 2 or len(ours) != len(rows):
             raise ValueError(
-                f"predictor and target return {tuple(u.shape)} and {tuple(g.shape)} for {len(rows)} observations: "
-                "give modules that both return (batch, outputs)"
+                f"predictor and target return {tuple(ours.shape)} and {tuple(theirs.shape)} for {len(rows)} "
+                "observations: give modules that both return (batch, outputs)"
             )
-        return u - g
+        return ours - theirs
 
-    def _novelty(self, rows: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, " batch"]:
-        return self._errors(rows).square().mean(1) / 2
+    def _novelty(self, rows: Shaped[Tensor, "batch *shape"], u: nn.Module) -> Float[Tensor, " batch"]:
+        return self._errors(rows, u).square().mean(1) / 2
 
-    def _minibatches(self, rows: Shaped[Tensor, "batch *shape"], size: int) -> Iterator[Tensor]:
+    @torch.no_grad()
+    def _novelties(self, rows: Shaped[Tensor, "rows *shape"], u: nn.Module) -> Float[Tensor, " rows"]:
+        each = [self._novelty(part, u) for part in parts(rows, _AT_ONCE)]
+        return each[0] if len(each) == 1 else torch.cat(each)
+
+    def _of_the_kind_of(self, obs: Any, novelty: Tensor) -> Any:
+        if isinstance(self.reader.entries(obs)[0], Tensor):
+            return novelty
+        return novelty.to(torch.promote_types(novelty.dtype, torch.float32)).numpy(force=True)  # which has no bfloat16
+
+    def _minibatches(self, rows: Shaped[Tensor, "rows *shape"], size: int) -> Iterator[Tensor]:
         if size >= len(rows):
             return iter([rows])
         order = torch.randperm(len(rows), generator=self.generator, device="cpu").to(rows.device)

@@ -1,13 +1,10 @@
 """Observations centred and scaled by running statistics, and clipped."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
-
-from rndlib import checks
 
 CLIP = 5.0
 """Standard deviations from the mean beyond which an observation is clipped (Burda et al., 2019)."""
@@ -76,9 +73,3 @@ class RunningNormaliser(nn.Module):
 def parts(rows: Shaped[Tensor, "batch *shape"], numbers: int) -> tuple[Tensor, ...]:
     """Views of consecutive rows, with no more than this many numbers each, but one row at least."""
     return rows.split(max(1, numbers // rows[0].numel()))
-
-
-def shape(obs_shape: int | Iterable[int]) -> tuple[int, ...]:
-    """The shape of an observation as a tuple of whole numbers, n standing for (n,)."""
-    sizes = tuple(obs_shape) if isinstance(obs_shape, Iterable) else (obs_shape,)
-    return tuple(checks.whole("obs_shape", size, at_least=1) for size in sizes)
