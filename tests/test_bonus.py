@@ -304,7 +304,7 @@ def test_the_optimiser_moves_along():
 
 def test_only_the_end_of_update_waits_for_the_device():
     """On the device "meta" a wait is an error, as no number is ever there."""
-    bonus, rows = seen().to("meta"), torch.empty(5, 3, device="meta")
+    bonus, rows = seen(optimizer=torch.optim.Adam).to("meta"), torch.empty(5, 3, device="meta")
     bonus.observe(rows)
     assert bonus(rows).shape == (5,)
     bonus.errors(rows).sum().backward()

@@ -1,6 +1,7 @@
 """The wrappers of vector environments: which observations are rewarded, in which order, and in which units."""
 
 import copy
+import doctest
 from typing import Any
 
 import gymnasium as gym
@@ -10,7 +11,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 torch = pytest.importorskip("torch")
 
-from rndlib.torch import RNDBonus  # noqa: E402
+from rndlib.torch import RNDBonus, observations, wrappers  # noqa: E402
 from rndlib.torch.wrappers import IntrinsicReward, ReturnScaler, RNDVecEnvWrapper, RNDVectorWrapper  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -184,3 +185,10 @@ def test_returns_are_scaled_over_time_and_environments():
 def test_arguments_out_of_range(options, says):
     with pytest.raises(ValueError, match=says):
         RNDVecEnvWrapper(VecEnv(), bonus(), **options)
+
+
+@pytest.mark.parametrize("module", [observations, wrappers])
+@pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")
+def test_examples_run(module):
+    assert doctest.testmod(module).attempted > 4
+    assert not doctest.testmod(module).failed

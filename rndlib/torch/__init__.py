@@ -2,12 +2,11 @@
 
 `RNDBonus` is random network distillation for the loop of an agent, with an MLP, `nature_cnn` for frames, or a network
 of your own; `ModuleBonus` takes a predictor and a target that differ. `explain` says whether half the mean squared
-error of two modules is an ensemble's variance, and why. In a loop:
+error of two modules is an ensemble's variance, and why. `wrappers` has vector environments. In a loop:
 
     bonus = RNDBonus(envs.single_observation_space.shape)
-    bonus.observe(obs)             # statistics for normalisation: first from a random agent, then from every batch
-    rewards += coef * bonus(obs)   # novelty: higher for observations seen less often
-    bonus.update(obs)              # train on these observations, which lowers their novelty
+    bonus.observe(random_obs)                  # statistics for normalisation, first from a random agent
+    rewards += coef * bonus.step(next_obs)     # novelty, then training on these observations, which lowers it
 """
 
 from rndlib.theory.mismatch import MismatchWarning as MismatchWarning

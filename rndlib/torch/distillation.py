@@ -89,7 +89,11 @@ class ModuleBonus(nn.Module):
             raise ValueError("target has weights of another type or device than predictor: move one with .to(...)")
         if {id(p) for p in trained} & {id(p) for p in target.parameters()}:
             raise ValueError("target has weights of the predictor that train: give it its own, or freeze these")
-        made = Adam(trained, learning_rate) if optimizer is None else callable(optimizer) and optimizer(trained)
+        made = (
+            Adam(trained, learning_rate, fused=True)
+            if optimizer is None
+            else callable(optimizer) and optimizer(trained)
+        )
         if not isinstance(made, Optimizer):
             raise ValueError(f"optimizer = {optimizer!r}: give a function from parameters to a torch.optim.Optimizer")
         self._object()
@@ -252,8 +256,10 @@ class ModuleBonus(nn.Module):
 
     def _count(self) -> None:
         self._reads += 1
+        if self._reads != _READS:
+            return
         pairs = zip(self.predictor.parameters(), self.initial.parameters(), strict=True)
-        if self._reads == _READS and all(now.equal(before) for now, before in pairs):
+        if all(now.equal(before) for now, before in pairs):
             warnings.warn(f"the bonus was read {_READS} times and never trained: call update or step", stacklevel=4)
 
     def _rows(self, obs: Any) -> tuple[Shaped[Tensor, "rows *shape"], torch.Size]:

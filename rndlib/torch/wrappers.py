@@ -160,11 +160,13 @@ class RNDVectorWrapper(_Wrapper):
     """
 
     def reset(self, **options: Any) -> Any:
+        """As that of the environments. The first time, a random agent observes before it."""
         self._warm(lambda: self.envs.reset(**options)[0], self.envs.action_space.sample)
         self._ended = np.zeros(self.envs.num_envs, dtype=bool)
         return self.envs.reset(**options)
 
     def step(self, actions: Any) -> Any:
+        """As that of the environments, with the bonus in the rewards."""
         obs, rewards, terminated, truncated, infos = self.envs.step(actions)
         finals = infos.get("final_obs", {})
         ended = np.logical_or(terminated, truncated)
@@ -181,11 +183,13 @@ class RNDVecEnvWrapper(_Wrapper):
     """The same for a `VecEnv` of stable-baselines3, with `"intrinsic_reward"` in the info of each environment."""
 
     def reset(self) -> Any:
+        """As that of the environments. The first time, a random agent observes before it."""
         space, count = self.envs.action_space, self.envs.num_envs
         self._warm(self.envs.reset, lambda: np.stack([space.sample() for _ in range(count)]))
         return self.envs.reset()
 
     def step_wait(self) -> Any:
+        """As that of the environments, with the bonus in the rewards."""
         obs, rewards, dones, infos = self.envs.step_wait()
         last = {env: infos[env]["terminal_observation"] for env in np.flatnonzero(dones).tolist()}
         intrinsic = self.intrinsic(_with_rows(obs, last))
@@ -193,6 +197,7 @@ class RNDVecEnvWrapper(_Wrapper):
         return obs, rewards + self.coef * intrinsic, dones, infos
 
     def step(self, actions: Any) -> Any:
+        """`step_async`, then `step_wait`."""
         self.envs.step_async(actions)
         return self.step_wait()
 
