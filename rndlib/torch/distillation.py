@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from io import BytesIO
 from math import isfinite
 from typing import Any
@@ -89,11 +90,8 @@ class ModuleBonus(nn.Module):
             raise ValueError("target has weights of another type or device than predictor: move one with .to(...)")
         if {id(p) for p in trained} & {id(p) for p in target.parameters()}:
             raise ValueError("target has weights of the predictor that train: give it its own, or freeze these")
-        made = (
-            Adam(trained, learning_rate, fused=True)
-            if optimizer is None
-            else callable(optimizer) and optimizer(trained)
-        )
+        make = partial(Adam, lr=learning_rate, fused=True) if optimizer is None else optimizer
+        made = callable(make) and make(trained)
         if not isinstance(made, Optimizer):
             raise ValueError(f"optimizer = {optimizer!r}: give a function from parameters to a torch.optim.Optimizer")
         self._object()
