@@ -93,6 +93,12 @@ def test_torch(tmp_path):
     assert scope["bonus"](scope["obs"]).mean() < before.mean()
 
 
+def test_libraries():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        run(blocks(DOCS / "how_to" / "libraries.md", "pycon"), {})
+
+
 def test_novelty(tmp_path, monkeypatch):
     """The page's picture is what its code draws, but for the rounding of another processor."""
     pytest.importorskip("ale_py")

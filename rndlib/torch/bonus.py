@@ -39,14 +39,14 @@ class RNDBonus(ModuleBonus):
 
     Parameters
     ----------
-    obs_shape: Shape of one observation, such as `envs.single_observation_space.shape`; a number n stands for (n,).
+    obs_shape: Shape of one observation, or a space such as `envs.single_observation_space`; n stands for (n,).
     heads, bodies: Outputs per body, and number of independent bodies, >= 1. More outputs reduce the scatter of the
         bonus, sqrt(2 / (bodies * heads)) relative to its mean; they do not change the mean.
     network: `network(outputs)` returns a new `nn.Module` that maps (N, *obs_shape) to (N, outputs), its weights drawn
         from PyTorch's generator; or a `Module`, or an `MLP`. None for an `MLP` of its default settings.
     seed: Seed of the networks and of all later random draws, >= 0. PyTorch's generator is left as it is.
     dtype: Type of the weights; None for that of the network, and for an MLP PyTorch's default, float32.
-    normalise, learning_rate, optimizer: As in `ModuleBonus`.
+    keys, normalise, learning_rate, optimizer, max_grad_norm: As in `ModuleBonus`.
 
     Raises
     ------

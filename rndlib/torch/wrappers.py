@@ -1,9 +1,5 @@
 """A bonus in the loop of vectorised environments, of gymnasium and of stable-baselines3, neither of which it imports.
 
-    envs = RNDVectorWrapper(gym.make_vec("MountainCar-v0", 8), RNDBonus(2), coef=1.0)
-    obs, infos = envs.reset(seed=0)                              # a random agent's observations first
-    obs, rewards, terminated, truncated, infos = envs.step(actions)   # rewards with the bonus, and training
-
 The intrinsic return is not cut at the ends of episodes (Burda et al., 2019), and in units of its size, so that a
 coefficient means the same for every task and network.
 """
