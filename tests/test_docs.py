@@ -12,6 +12,7 @@ import rndlib
 MODULES = [
     "training.backends", "datasets", "estimators",
     "estimators.departure", "theory.crowding", "training.initial", "theory.kernels", "theory.laws", "theory.mismatch",
+    "theory.gaussian", "theory.streams", "theory.values",
     "network", "paper.practice.advice", "training.report", "training.solvers",
 ]  # fmt: skip
 

@@ -62,6 +62,24 @@ def gain(
     return vectors @ (per_eigenvalue[:, None] * (vectors.T @ C))
 
 
+def fixed_point(A: Float[np.ndarray, "n n"], C: Float[np.ndarray, "n t"], gamma: float) -> Float[np.ndarray, "n t"]:
+    """A^-T C, the gain of a flow with an A that is not symmetric, to its end (`rndlib.theory.values`).
+
+    A ValueError says so if an eigenvalue of A has no positive real part. There the flow with this `gamma` diverges.
+    """
+    eigenvalues: np.ndarray = np.asarray(linalg.eigvals(A))
+    worst = complex(eigenvalues[np.real(eigenvalues).argmin()])
+    floor = len(A) * _EPS * float(np.abs(eigenvalues).max())
+    if worst.real <= floor:
+        number = f"{worst.real:.3g}" + f"{worst.imag:+.3g}i" * bool(worst.imag)
+        raise ValueError(
+            f"gamma = {gamma!r}: training by temporal differences does not converge, as Theta_XX - gamma Theta_X'X has "
+            f"the eigenvalue {number}, whose real part must be above {floor:.1g}: give a smaller gamma, transitions "
+            "that lead to states in X or are terminal, or drop rows of X that nearly repeat others"
+        )
+    return linalg.solve(A.T, C)
+
+
 def carried(
     G: Float[np.ndarray, "n T"], on_X: Float[np.ndarray, "*functions n"], at_test: Float[np.ndarray, "*functions T"]
 ) -> Float[np.ndarray, "*functions T"]:

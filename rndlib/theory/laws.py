@@ -8,41 +8,28 @@ gain G is made of A = Theta_XX + noise_std^2 I.
 In place of an `MLP`, every law takes the kernels of any other network: a function `net(X1, X2)` whose result has `nngp`
 and `ntk`, each (N1, N2), for points (N, *shape). `partial(kernels.empirical, net)` is one, and so is neural-tangents'
 `kernel_fn` with `get=("nngp", "ntk")`.
+
+Where the data move, `stream` has the law after one set of points after the other; where the labels are those of
+temporal differences, `value_ensemble` and `value_rnd_error` have that of value functions.
 """
 
-from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy import stats
 
 from rndlib import checks
 from rndlib.theory import reference
 from rndlib.theory.dynamics import covariance, gain
+from rndlib.theory.gaussian import Gaussian as Gaussian
+from rndlib.theory.gaussian import mended as _gaussian
 from rndlib.theory.reference import Network
-
-# A variance is a difference of kernels, so its rounding error can make it negative. Negative values down to this
-# multiple of the variance before training are rounding error (relu's near repeated points is the largest).
-_ROUNDING = 1e-7
-
-
-@dataclass(frozen=True)
-class Gaussian:
-    """A Gaussian law of a function at T test points: mean, variances, and the covariance or None without `full_cov`.
-
-    >>> from rndlib import MLP, datasets, laws
-    >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
-    >>> law = laws.posterior(net, data.X, data.y, data.X_test, full_cov=True)
-    >>> law.mean.shape, law.var.shape, law.cov.shape
-    ((2,), (2,), (2, 2))
-    """
-
-    mean: Float[np.ndarray, " T"]
-    var: Float[np.ndarray, " T"]
-    cov: Float[np.ndarray, "T T"] | None
+from rndlib.theory.streams import Stage as Stage
+from rndlib.theory.streams import stream as stream
+from rndlib.theory.values import value_ensemble as value_ensemble
+from rndlib.theory.values import value_rnd_error as value_rnd_error
 
 
 def ensemble(
@@ -181,21 +168,3 @@ def _trained(
     G = gain(train.ntk + noise, across.ntk, time, learning_rate)
     XX, Xx, xx = (getattr(kernel, prior) for kernel in (train, across, test))
     return _gaussian(G.T @ y, xx, covariance(G, XX + noise, Xx, xx))
-
-
-def _gaussian(mean: Float[np.ndarray, " T"], start: np.ndarray, cov: np.ndarray) -> Gaussian:
-    """The law with this covariance, or these variances, rounding errors mended; `start` is the same before training."""
-    scale, var = (part if part.ndim == 1 else part.diagonal() for part in (start, cov))
-    low = var < -_ROUNDING * scale
-    if low.any():
-        row = int(low.argmax())
-        raise ValueError(
-            f"X: its kernel is too ill-conditioned for a variance at row {row} of X_test, which came out as "
-            f"{var[row]:.3g}: drop points that nearly repeat others, give noise_std > 0 where it is offered, or a "
-            "shorter time"
-        )
-    var = np.maximum(var, 0)
-    if cov.ndim == 1:
-        return Gaussian(mean, var, None)
-    np.fill_diagonal(cov, var)
-    return Gaussian(mean, var, cov)

@@ -38,15 +38,15 @@ def diagonal(net: Network, X: np.ndarray) -> kernels.Kernel:
 
 
 def points(
-    net: Network, X: ArrayLike, X_test: ArrayLike
+    net: Network, X: ArrayLike, X_test: ArrayLike, name: str = "X_test"
 ) -> tuple[Float[np.ndarray, "n *shape"], Float[np.ndarray, "T *shape"]]:
-    """Training and test points as arrays of a shape that the network takes."""
+    """Training points, and test points or those called `name`, as arrays of a shape that the network takes."""
     if isinstance(net, MLP):
-        return checks.points("X", X, net.in_dim), checks.points("X_test", X_test, net.in_dim)
+        return checks.points("X", X, net.in_dim), checks.points(name, X_test, net.in_dim)
     if not callable(net):
         raise ValueError(f"net = {net!r}: give an rndlib.MLP, or a function net(X1, X2) that returns nngp and ntk")
     train = checks.points_of_any_shape("X", X)
-    return train, checks.points_of_any_shape("X_test", X_test, train.shape[1:])
+    return train, checks.points_of_any_shape(name, X_test, train.shape[1:])
 
 
 def inputs(
@@ -57,10 +57,11 @@ def inputs(
     time: float,
     learning_rate: float | None,
     noise_std: float,
+    labels: str = "y",
 ) -> tuple[Float[np.ndarray, "n *shape"], Float[np.ndarray, " n"], Float[np.ndarray, "T *shape"], float]:
     """The arrays and the time, all arguments checked; zeros as labels for None."""
     train, tests = points(net, X, X_test)
-    labels = np.zeros(len(train)) if y is None else checks.labels("y", y, len(train))
+    targets = np.zeros(len(train)) if y is None else checks.labels(labels, y, len(train))
     noise_std = checks.non_negative("noise_std", noise_std)
     if noise_std * noise_std == inf:
         raise ValueError(f"noise_std = {noise_std!r}: its square is beyond float64; give a smaller one")
@@ -68,4 +69,11 @@ def inputs(
         checks.distinct("X", train)
     if learning_rate is not None:
         checks.positive("learning_rate", learning_rate)
-    return train, labels, tests, float(time)
+    return train, targets, tests, float(time)
+
+
+def discounts(gamma: float, terminal: ArrayLike | None, n: int) -> Float[np.ndarray, " n"]:
+    """gamma for each of n transitions, and 0 for those that are terminal (N,)."""
+    ends = np.zeros(n) if terminal is None else checks.labels("terminal", np.asarray(terminal, float), n)
+    checks.require(bool(np.isin(ends, (0, 1)).all()), "terminal has other entries than 0 and 1: give truth values")
+    return checks.non_negative("gamma", gamma) * (1 - ends)

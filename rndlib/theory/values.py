@@ -1,0 +1,103 @@
+"""The law of value functions that are trained by temporal differences, and of the RND error whose target is a value.
+
+A transition leads from x to x' with a reward r; its value function should have f(x) = r + gamma f(x'), or r if x is
+terminal. Semi-gradient flow moves f(x) alone, as if f(x') were a label. With D = gamma on the diagonal, 0 for terminal
+transitions, and delta = f(X) - D f(X') - r,
+
+    d f(z)/dt = -Theta_zX delta,    d delta/dt = -A delta,    A = Theta_XX - D Theta_X'X.
+
+A is not symmetric. If all its eigenvalues have positive real parts, delta vanishes, and f ends at the fixed point
+f_0(z) - Theta_zX A^-1 delta_0: the map of `rndlib.theory.dynamics` for errors at X and X', with the gain
+M = (I, -D)^T A^-T Theta_Xz. Otherwise training diverges, although the formula still has a value.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rndlib import checks
+from rndlib.theory import reference
+from rndlib.theory.dynamics import covariance, fixed_point
+from rndlib.theory.gaussian import Gaussian, mended
+from rndlib.theory.reference import Network
+
+
+def value_ensemble(
+    net: Network,
+    X: ArrayLike,
+    X_next: ArrayLike,
+    rewards: ArrayLike,
+    gamma: float,
+    X_test: ArrayLike,
+    terminal: ArrayLike | None = None,
+    full_cov: bool = False,
+) -> Gaussian:
+    """Law of a network's value function, trained by temporal differences to the fixed point, over initialisations.
+
+    X, X_next: States (N, in_dim), no row of X twice, and the states that follow them. rewards: (N,).
+    gamma: Discount factor, 0 or more. 0 is `ensemble` with labels `rewards`.
+    terminal: (N,), whether the transition ends its episode, so that nothing follows; None is never.
+
+    Returns mean and variance at `X_test` (T, in_dim), in the units of the value, and with `full_cov` the covariance.
+
+    Raises
+    ------
+    ValueError: An eigenvalue of A has no positive real part, so that training diverges; or as `ensemble`.
+
+    >>> import numpy as np
+    >>> from rndlib import MLP, laws
+    >>> chain = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, -1.0]])
+    >>> law = laws.value_ensemble(MLP(2), chain[:2], chain[1:], [1.0, 1.0], 0.5, chain, terminal=[False, True])
+    >>> law.mean.round(3), law.var.round(3)
+    (array([ 1.5  ,  1.   , -0.396]), array([0.   , 0.   , 0.795]))
+    """
+    return _at_fixed_point(net, X, X_next, rewards, gamma, X_test, terminal, full_cov, 1)
+
+
+def value_rnd_error(
+    net: Network,
+    X: ArrayLike,
+    X_next: ArrayLike,
+    gamma: float,
+    X_test: ArrayLike,
+    terminal: ArrayLike | None = None,
+    full_cov: bool = False,
+) -> Gaussian:
+    """Law of the RND error u - g of one head, u trained by temporal differences with the rewards g(x) - gamma g(x').
+
+    The fixed point of these rewards is the random target g itself. The mean is zero, and the covariance twice that of
+    `value_ensemble`, whatever its rewards: half the squared error is the variance of an ensemble of value functions
+    (Theorem 3.1 for values; compare universal value-function uncertainties, arXiv 2505.21119). Arguments, result and
+    errors as there. `gamma` of 0 is `rnd_error`.
+
+    >>> import numpy as np
+    >>> from rndlib import MLP, laws
+    >>> chain = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, -1.0]])
+    >>> laws.value_rnd_error(MLP(2), chain[:2], chain[1:], 0.5, chain, terminal=[False, True]).var.round(3)
+    array([0.   , 0.   , 1.591])
+    """
+    return _at_fixed_point(net, X, X_next, None, gamma, X_test, terminal, full_cov, 2)
+
+
+def _at_fixed_point(
+    net: Network,
+    X: ArrayLike,
+    X_next: ArrayLike,
+    rewards: ArrayLike | None,
+    gamma: float,
+    X_test: ArrayLike,
+    terminal: ArrayLike | None,
+    full_cov: bool,
+    scale: int,
+) -> Gaussian:
+    """The law of what starts as a centred process with `scale` times kappa."""
+    train, r, tests, _ = reference.inputs(net, X, rewards, X_test, np.inf, None, 0.0, labels="rewards")
+    _, following = reference.points(net, train, X_next, "X_next")
+    n, rows = len(train), len(following)
+    checks.require(rows == n, f"X_next has {rows} rows: give {n}, one for each of X")
+    discount, both = reference.discounts(gamma, terminal, n), np.concatenate([train, following])
+    on, across = reference.between(net, both, both), reference.between(net, both, tests)
+    test = reference.between(net, tests, tests) if full_cov else reference.diagonal(net, tests)
+    G = fixed_point(on.ntk[:n, :n] - discount[:, None] * on.ntk[n:, :n], across.ntk[:n], gamma)
+    M = np.concatenate([G, -discount[:, None] * G])
+    XX, Xx, xx = (scale * kernel.nngp for kernel in (on, across, test))
+    return mended(G.T @ r, xx, covariance(M, XX, Xx, xx))
