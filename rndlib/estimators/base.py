@@ -29,6 +29,7 @@ from rndlib.estimators.automatic import choose, prior_std
 from rndlib.estimators.departure import DepartureWarning
 from rndlib.estimators.exact import Exact
 from rndlib.estimators.networks import Linear, Steps, tangents
+from rndlib.estimators.stream import Streamed
 from rndlib.network import MLP
 from rndlib.training import backends
 from rndlib.training.problem import Drawn, Trained
@@ -46,7 +47,7 @@ CHOSEN = ("net_", "noise_std_", "input_scales_", "log_evidence_")
 
 
 @dataclass(eq=False, repr=False)
-class Estimator(BaseEstimator):
+class Estimator(Streamed, BaseEstimator):
     """A scikit-learn estimator whose parameters are the fields of a dataclass.
 
     The constructor checks them, and `fit` checks them again, as they can be set. `fit` keeps a copy of the estimator

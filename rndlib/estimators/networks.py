@@ -148,12 +148,12 @@ class Linear:
         own = model._functions(drawn.start, X, model._precision)
         if drawn.target is not None:
             own = own - model._functions(drawn.target, X, model._precision)
-        return own + self._pushed(model, drawn, params, slice(model.heads), X)
+        return own + self.pushed(model, drawn, params, slice(model.heads), X)
 
     def means(self, model: Any, X: Points) -> Float[np.ndarray, "bodies outputs t"]:
         """The function 0 of every body, trained on y, at X."""
         outputs = slice(model.heads, None)
-        return self.trained.per_body(lambda drawn, params: self._pushed(model, drawn, params, outputs, X))
+        return self.trained.per_body(lambda drawn, params: self.pushed(model, drawn, params, outputs, X))
 
     def initial(self, model: Any, X: Points, drawn: Drawn, params: Params) -> Float[np.ndarray, "bodies 2 heads t"]:
         """Predictors and targets before training: training has changed their difference by -Theta_xX v."""
@@ -162,7 +162,7 @@ class Linear:
         moved = linear.transfer(model._loaded, model.net_, drawn.tangent, self.X, v, X)
         return np.stack([predictor, predictor - self.values(model, X, drawn, params) - moved], axis=1)
 
-    def _pushed(self, model: Any, drawn: Drawn, params: Params, columns: slice, X: Points) -> PerHead:
+    def pushed(self, model: Any, drawn: Drawn, params: Params, columns: slice, X: Points) -> PerHead:
         _, *delta = params
         changes = mapped(lambda a: a[:, columns], delta)
         return model._loaded.push_forward(model.net_, drawn.tangent, changes, X, model._precision)
