@@ -26,7 +26,7 @@ def in_turn(model, labels=Y):
     return model
 
 
-# ------------------------------------------------------------------------------- linearised: the map, one body at a time
+# ------------------------------------------------------------------------------ linearised: the map, body by body
 
 
 def map_of(index, time):
@@ -92,7 +92,7 @@ def by_gradients(start, targets, time=1.0):
 
 def target_of(params, psi, points):
     J = in_float64(jacobian)(NET, params, points).reshape(len(points), len(params[-1][1]), -1)
-    flat = np.concatenate([array.ravel() for layer in psi for array in layer])
+    flat = np.concatenate([np.ravel(array) for layer in psi for array in layer])
     return (J[:, :, : flat.size] @ flat).T
 
 

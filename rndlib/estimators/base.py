@@ -66,6 +66,8 @@ class Estimator(Streamed, BaseEstimator):
     # No annotations, so not parameters.
     noise_std = None  # of estimators without noise
     prior_mean = None  # of estimators without labels
+    gamma = None  # of estimators without values
+    _following = None  # what follows each training point, of values
     _bayesian = False  # whether errors start with covariance Theta rather than kappa
     _linear = False  # whether networks are linearised
     _covered = True  # whether a theorem is about them
@@ -241,7 +243,8 @@ class Estimator(Streamed, BaseEstimator):
         their mean network, were trained on.
         """
         self._fit = fit
-        departure, refusal = measure.of(self, X, y) if isinstance(fit, Steps) and self._covered else (None, ())
+        covered = isinstance(fit, Steps) and self._covered and self._following is None
+        departure, refusal = measure.of(self, X, y) if covered else (None, ())
         notes = (*self._notes, *fit.trained.report.notes, *refusal)
         if isinstance(self.net_, AnyNetwork) and self.net_.untrained:
             notes += (f"Not trained, as they start the same in every draw: {', '.join(self.net_.untrained)}.",)

@@ -9,11 +9,13 @@ from numpy.typing import ArrayLike
 
 from rndlib import checks
 from rndlib.cores import blockwise
+from rndlib.estimators import values
 from rndlib.estimators.automatic import MeanFunction
 from rndlib.estimators.base import Estimator, Functions, PerHead, Prediction, Regressor, Variances
 from rndlib.estimators.exact import Exact
-from rndlib.estimators.networks import Steps, start
+from rndlib.estimators.networks import Linear, Steps, start
 from rndlib.training.problem import Drawn, block_size
+from rndlib.training.solvers import GradientFlow
 from rndlib.training.weights import Role, draw, draw_directions, draw_offsets
 
 Members = TypeVar("Members", bound="_Ensemble")
@@ -29,8 +31,18 @@ class _Ensemble(Regressor, Estimator):
         super()._check()
         checks.whole("members", self.members, at_least=1)
 
-    def fit(self: Members, X: ArrayLike, y: ArrayLike) -> Members:
+    def fit(
+        self: Members,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        X_next: ArrayLike | None = None,
+        terminal: ArrayLike | None = None,
+    ) -> Members:
         """Train every member on X (N, in_dim), y (N,), or (N, outputs) with one head per output.
+
+        With `gamma`, y are rewards, `X_next` (N, in_dim) the states that follow X, and `terminal` (N,) says of which
+        transitions nothing follows. No state may be in X twice.
 
         Warns with `DepartureWarning` if the members are far from the theorem, with `ScaleWarning` if X or y are on
         scales that no network is made for, and with `ConditionWarning` if training may take long.
@@ -47,8 +59,13 @@ class _Ensemble(Regressor, Estimator):
         """
         points, labels = self._begin(X, y)
         self._labels = labels
+        self._following = values.following(self, points, X_next, terminal)
         if self.net is None:
             return self._end(Exact.fit(self, points, labels), points)
+        if self._linear:
+            outputs = labels.shape[1]
+            checks.require(outputs == 1, f"y has {outputs} outputs: a linearised ensemble has one: fit one for each")
+            return self._end(Linear.fit(self, points, None), points)
         return self._end(Steps.fit(self, Role.MEMBER, points), points, labels)
 
     def functions(self, X: ArrayLike) -> Functions:
@@ -145,6 +162,9 @@ class DeepEnsemble(_Ensemble):
         infinite width, with L2 regularisation towards their initial weights by the noise.
     members: Number of networks, >= 1.
     prior_mean: Function that returns the prior mean (T,) for X (T, in_dim); None for zero.
+    linearised: Whether each member is linearised at its start, and trained exactly with its own tangent kernel.
+    gamma: Discount factor of value functions, 0 or more: y are rewards, and training is by temporal differences on
+        transitions to `X_next`. Members are draws from `laws.value_ensemble`. Values as in `RND`.
     seed: >= 0; the same seed gives the same initial weights on every backend.
     random_state: In place of `seed`, where scikit-learn sets it: None, a number or a RandomState.
     input_scales: Of the automatic estimator, one length scale per column of X, in its units; None chooses them.
@@ -162,6 +182,23 @@ class DeepEnsemble(_Ensemble):
     >>> mean.shape, std.shape
     ((5,), (5,))
     """
+
+    _: KW_ONLY
+    linearised: bool = False
+    gamma: float | None = None
+
+    def _check(self) -> None:
+        super()._check()
+        checks.require(isinstance(self.linearised, bool), f"linearised = {self.linearised!r}: give True or False")
+        checks.require(
+            not self.linearised or isinstance(self.solver, GradientFlow | None),
+            f"solver = {self.solver!r}: a linearised network takes GradientFlow(time=...) or None",
+        )
+        values.check(self.gamma, self.net, self.solver, self.linearised)
+
+    @property
+    def _linear(self) -> bool:
+        return self.linearised and self.net is not None
 
 
 @dataclass(eq=False, repr=False)

@@ -29,8 +29,13 @@ def start(model: Any, drawn: Drawn, X: Points, dtype: str) -> PerHead:
 
 
 def residual(model: Any, drawn: Drawn, X: Points) -> Float[np.ndarray, "bodies n heads"]:
-    """e(X) - y before training, with the jitter of noisy targets: what training removes, at the training points X."""
+    """e(X) - y before training, with the jitter of noisy targets: what training removes, at the training points X.
+
+    Of values, the temporal differences e(X) - gamma e(X') - y.
+    """
     r = np.swapaxes(start(model, drawn, X, "float64") - model._goal(drawn), 1, 2)
+    if model._following is not None:
+        r = r - np.swapaxes(model._following.discount * start(model, drawn, model._following.X, "float64"), 1, 2)
     return r if drawn.offsets is None else r + model._noise * drawn.offsets
 
 
@@ -64,12 +69,14 @@ class Steps:
         """
 
         def train(role: Role, heads: int, bodies: int, draws: Any, targets: Any) -> Trained:
-            task = Task(model.net_, heads, bodies, role, model._seed, X, draws, targets, model._noise)
+            task = Task(model.net_, heads, bodies, role, model._seed, X, draws, targets, model._noise, model._following)
             trained = (model.solver or GradientFlow()).train(task, model._loaded)
             return replace(trained, drawn=[task.drawn[tuple(block)] for block, _ in trained.blocks])
 
         def targets(drawn: Drawn) -> PerHead:
             goal = model._goal(drawn) - model._fixed(drawn, X, "float64")
+            if model._following is not None:
+                goal = goal + model._following.discount * model._fixed(drawn, model._following.X, "float64")
             return np.broadcast_to(goal, (*drawn.start[-1][0].shape[:2], len(X)))
 
         heads, bodies = model._sizes
@@ -118,7 +125,7 @@ class Linear:
     @classmethod
     def fit(cls, model: Any, X: Points, y: Labels | None) -> "Linear":
         """Train the networks of an estimator on X (N, *shape), and their means on labels `y`, if there are any."""
-        flow, net, backend = model.solver or GradientFlow(), model.net_, model._loaded
+        (_, bodies), flow, net, backend = model._sizes, model.solver or GradientFlow(), model.net_, model._loaded
         if flow.time == inf and not model._noise:
             checks.distinct("X", X)
 
@@ -128,7 +135,11 @@ class Linear:
             heads = r.shape[2]
             if y is not None:
                 r = np.concatenate([r, np.broadcast_to(-y, (len(block), *y.shape))], axis=2)
-            v, left, by = linear.weights(backend, net, drawn.tangent, X, r, flow, model._noise)
+            if model._following is None:
+                v, left, by = linear.weights(backend, net, drawn.tangent, X, r, flow, model._noise)
+            else:
+                v, left = linear.value_weights(backend, net, drawn.tangent, X, model._following, r, model.gamma), 0.0
+                by = "matrices, at the fixed point of temporal differences"
             groups = slices(v.shape[2], column_group(net, len(block)))
             pulled = [backend.pull_back(net, drawn.tangent, X, v[:, :, some]) for some in groups]
             delta = mapped(lambda *parts: -np.concatenate(parts, axis=1), *pulled)
@@ -139,16 +150,16 @@ class Linear:
             # What a prediction does not need would take as much memory again.
             return drawn._replace(directions=None, offsets=None), ([(v,), *delta], report)
 
-        blocks = split(model.bodies, 1)
+        blocks = split(bodies, 1)
         drawn, results = zip(*parallel(one, blocks), strict=True)
-        return cls(X.copy(), replace(Trained.joined(model.bodies, blocks, list(results)), drawn=list(drawn)))
+        return cls(X.copy(), replace(Trained.joined(bodies, blocks, list(results)), drawn=list(drawn)))
 
     def values(self, model: Any, X: Points, drawn: Drawn, params: Params) -> PerHead:
         """e after training, of a block of bodies at X."""
         own = model._functions(drawn.start, X, model._precision)
         if drawn.target is not None:
             own = own - model._functions(drawn.target, X, model._precision)
-        return own + self.pushed(model, drawn, params, slice(model.heads), X)
+        return own + self.pushed(model, drawn, params, slice(model._sizes[0]), X)
 
     def means(self, model: Any, X: Points) -> Float[np.ndarray, "bodies outputs t"]:
         """The function 0 of every body, trained on y, at X."""

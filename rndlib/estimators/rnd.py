@@ -11,6 +11,7 @@ from sklearn.base import OutlierMixin, clone
 
 from rndlib import checks
 from rndlib.cores import blockwise
+from rndlib.estimators import values
 from rndlib.estimators.base import Estimator, Functions, PerHead, Variances
 from rndlib.estimators.exact import Exact, fits
 from rndlib.estimators.networks import Linear, Steps
@@ -143,6 +144,9 @@ class RND(OutlierMixin, Distillation):
         threshold comes from held-out points, as RND knows its training points by heart: in automatic mode by leaving
         out one at a time, in closed form, and otherwise by one more fit, on four fifths of the rows. None is 0.1 in
         automatic mode, and no threshold otherwise.
+    gamma: Discount factor of value RND, 0 or more, by temporal differences on transitions to `X_next`. The errors are
+        draws from `laws.value_rnd_error`, and `variance` is that of an ensemble of value functions. It takes
+        `GradientDescent`, or is linearised and trained to the fixed point.
     seed, random_state, backend, solver, dtype, input_scales: As in `DeepEnsemble`. With the same seed, predictor,
         target and ensembles are still independent of each other.
 
@@ -155,6 +159,7 @@ class RND(OutlierMixin, Distillation):
 
     _: KW_ONLY
     false_alarms: float | None = None
+    gamma: float | None = None
 
     _scale = 0.5  # Eq. 2, in the units of an ensemble's variance
 
@@ -162,9 +167,20 @@ class RND(OutlierMixin, Distillation):
         super()._check()
         if self.false_alarms is not None:
             checks.fraction("false_alarms", self.false_alarms)
+        values.check(self.gamma, self.net, self.solver, self.linearised)
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "RND":
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        X_next: ArrayLike | None = None,
+        terminal: ArrayLike | None = None,
+    ) -> "RND":
         """Train the predictors on X (N, in_dim). y is ignored; it exists for scikit-learn pipelines.
+
+        With `gamma`, `X_next` (N, in_dim) are the states that follow X, and `terminal` (N,) says of which transitions
+        nothing follows. No state may be in X twice.
 
         Warns with `HeadsWarning` if there are too many heads for the width. Raises as in `DeepEnsemble.fit`.
 
@@ -173,6 +189,7 @@ class RND(OutlierMixin, Distillation):
         True
         """
         points, _ = self._begin(X)
+        self._following = values.following(self, points, X_next, terminal)
         if not self._linear:
             warn_if_narrow(self.net_, self.heads)
         fit = self._fit_networks(points)

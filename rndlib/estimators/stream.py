@@ -64,6 +64,7 @@ class Streamed:
             getattr(now, "false_alarms", None) is None,
             "false_alarms: its threshold is that of one fit: leave it out to call partial_fit",
         )
+        checks.require(now.gamma is None, f"gamma = {now.gamma!r}: values have no partial_fit: fit all transitions")
         points = self._points(X)[1]
         labels = _labels(now, points, y)
         if hasattr(now, "_labels"):
@@ -138,9 +139,9 @@ def _linear(model: Any, X: np.ndarray, y: np.ndarray | None) -> Linear:
 
     def one(block: tuple[Drawn, Params]) -> tuple[Params, Report]:
         drawn, (before, *delta) = block
-        errors = fit.values(exact, X, drawn, [before, *delta])
-        if y is not None:
-            means = fit.pushed(exact, drawn, [before, *delta], slice(model.heads, None), X)
+        errors = fit.values(exact, X, drawn, [before, *delta]) - model._goal(drawn)
+        if y is not None and getattr(model, "_has_mean", False):
+            means = fit.pushed(exact, drawn, [before, *delta], slice(model._sizes[0], None), X)
             errors = np.concatenate([errors, means - y.T], axis=1)
         v, left, by = linear.weights(backend, net, drawn.tangent, X, np.swapaxes(errors, 1, 2), flow, 0.0)
         groups = slices(v.shape[2], column_group(net, len(v)))

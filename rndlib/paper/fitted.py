@@ -44,6 +44,6 @@ def tangent_kernels(model: Any, X: ArrayLike) -> Float[np.ndarray, "bodies heads
         if not fitted._linear:
             return np.add(*fitted._loaded.tangent_kernels(fitted.net_, params, inputs))
         kernel = np.add(*fitted._loaded.tangent_kernels(fitted.net_, drawn.tangent, inputs))
-        return np.eye(fitted.heads)[:, :, None, None] * kernel  # linearised heads share no parameters
+        return np.eye(fitted._sizes[0])[:, :, None, None] * kernel  # linearised heads share no parameters
 
     return fitted._trained.per_body(own)

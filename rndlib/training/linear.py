@@ -21,7 +21,7 @@ from scipy import linalg
 
 from rndlib.any_network import Network
 from rndlib.cores import slices
-from rndlib.theory.dynamics import gain
+from rndlib.theory.dynamics import fixed_point, gain
 from rndlib.training import matrices
 from rndlib.training.backends import Backend, Columns
 from rndlib.training.exponential import conjugate_gradients
@@ -79,6 +79,25 @@ def weights(
         left = r - noise * v - np.stack([theta(own.T).T for theta, own in zip(products, v, strict=True)])
         by = f"conjugate gradients: {by} do not fit"
     return v, float(np.linalg.norm(left) / size) if size else 0.0, by
+
+
+def value_weights(
+    backend: Backend,
+    net: Network,
+    point: Params,
+    X: Float[np.ndarray, "n *shape"],
+    following: tuple[Float[np.ndarray, "n *shape"], Float[np.ndarray, " n"]],
+    r: Columns,
+    gamma: float,
+) -> Columns:
+    """v at the fixed point of temporal differences, for each column r of the differences at the start.
+
+    Raises a ValueError where training would not come to it.
+    """
+    (X_next, discount), n = following, len(X)
+    theta = np.add(*backend.tangent_kernels(net, point, np.concatenate([X, X_next])))[:, 0, 0]
+    A = theta[:, :n, :n] - discount[:, None] * theta[:, n:, :n]
+    return np.stack([fixed_point(own.T, differences, gamma) for own, differences in zip(A, r, strict=True)])
 
 
 def transfer(

@@ -71,7 +71,9 @@ class Problem:
     """A block of bodies, to be trained on `1/2 ||f(X) + noise_std xi - y||^2` from given weights.
 
     xi are extra trainable offsets, one per training point and head, which start at `offsets` or zero. They add
-    noise_std^2 to the diagonal of the tangent kernel on the training set.
+    noise_std^2 to the diagonal of the tangent kernel on the training set. `following` are the states (N, *shape) after
+    X and their discounts (N,): targets are then rewards, and the discounted f there counts as a part of them
+    (semi-gradients of temporal differences).
     """
 
     net: Network
@@ -80,6 +82,7 @@ class Problem:
     targets: Float[np.ndarray, "bodies heads n"]
     noise_std: float = 0.0
     offsets: Float[np.ndarray, "bodies n heads"] | None = None
+    following: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def by_points(self) -> tuple[Float[np.ndarray, "bodies n heads"], Float[np.ndarray, "bodies n heads"]]:
@@ -111,12 +114,14 @@ class Task:
     draw: Callable[[list[int]], Drawn]
     targets: Callable[[Drawn], Float[np.ndarray, "bodies heads n"]]
     noise_std: float = 0.0
+    following: tuple[np.ndarray, np.ndarray] | None = None
     drawn: dict[tuple[int, ...], Drawn] = field(default_factory=dict)
 
     def problem(self, block: list[int]) -> Problem:
         """The problem of the bodies with these indices, whose random numbers are kept in `drawn`."""
         self.drawn[tuple(block)] = drawn = self.draw(block)
-        return Problem(self.net, drawn.start, self.X, self.targets(drawn), self.noise_std, drawn.offsets)
+        targets = self.targets(drawn)
+        return Problem(self.net, drawn.start, self.X, targets, self.noise_std, drawn.offsets, self.following)
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class GradientDescent(Solver):
             problem.by_points,
             (problem.noise_std, self.learning_rate, self.steps),
         )
-        shared = problem.X, *map(np.asarray, numbers)
+        shared = problem.X, *map(np.asarray, numbers), tuple(problem.following or ())
         with backend.settings():
             largest = largest_eigenvalue(problem, backend)
             if self.learning_rate >= 2 / largest:
@@ -114,16 +114,20 @@ def _largest_eigenvalue(lib: Backend, net: Network, shared: Any, own: Any) -> An
 
 def _descend(lib: Backend, net: Network, shared: Any, own: Any) -> Any:
     """Parameters after descent, and the norms of the residuals before and after."""
-    (X, noise_std, rate, steps), (params, offsets, y) = shared, own
+    (X, noise_std, rate, steps, following), (params, offsets, y) = shared, own
+
+    def target(params: Any) -> Any:
+        """y, and of temporal differences the discounted values of the states that follow."""
+        return y + following[1][:, None] * lib.values(net, params, following[0]) if following else y
 
     def norm(state: Any) -> Any:
-        r = lib.values(net, state[0], X) + noise_std * state[1] - y
+        r = lib.values(net, state[0], X) + noise_std * state[1] - target(state[0])
         return lib.norm(r)
 
     def step(_: Any, state: Any) -> Any:
         params, offsets = state
         tangent = lib.linearise(net, params, X)
-        r = tangent.value + noise_std * offsets - y
+        r = tangent.value + noise_std * offsets - target(params)
         return mapped(lambda a, slope: a - rate * slope, state, (tangent.vjp(r), noise_std * r))
 
     state = lib.loop(steps, step, (params, offsets))
