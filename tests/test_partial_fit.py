@@ -120,7 +120,10 @@ def test_bayesian_targets_stay_those_of_the_start(directions):
         start = body(draw(NET, HEADS, SEED, Role.PREDICTOR, [index]), 0)
         heads = None if directions == "shared" else range(HEADS)
         psi = draw_directions(NET, SEED, [index], heads)
-        each = [target_of(start, body(psi, 0 if heads is None else h), np.vstack([X, X_TEST]))[h] for h in range(HEADS)]
+        each = [
+            target_of(start, body(psi, h if directions == "independent" else 0), np.vstack([X, X_TEST]))[h]
+            for h in range(HEADS)
+        ]
         g = np.stack(each)
         errors += [*(values(NET, by_gradients(start, g), X_TEST) - g[:, 9:])]
     assert relative(model.errors(X_TEST), np.array(errors)) < 3e-3
@@ -138,6 +141,7 @@ def test_wide_networks_come_near_the_law(kind):
     net, size = MLP(3, width=1024, sigma_b=0.5), {"members": 200} if kind == "ensemble" else {"heads": 1, "bodies": 200}
     model = in_turn(made[kind](net, **size, solver=GradientFlow(1.0, rtol=0.02)))
     law = laws.stream(net, stages, X_TEST, kind, full_cov=True)
+    assert law.cov is not None
     functions = model.functions(X_TEST) if kind == "ensemble" else model.errors(X_TEST)
     white = np.linalg.solve(np.linalg.cholesky(law.cov[:4, :4]), (functions - law.mean)[:, :4].T)
     # 200 draws of a mean and a variance: 0.07 and 0.1 are a standard error, of which the largest of four is within 4.

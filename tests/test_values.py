@@ -1,5 +1,7 @@
 """Values trained by temporal differences, against their definition for each network and against their laws."""
 
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
@@ -29,7 +31,7 @@ def at_fixed_point(params, start, rewards):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_linearised_values_are_at_the_fixed_point(backend):
-    options = {"gamma": GAMMA, "linearised": True, "seed": SEED, "backend": backend}
+    options: dict[str, Any] = {"gamma": GAMMA, "linearised": True, "seed": SEED, "backend": backend}
     errors = RND(NET, 3, 2, **options).fit(X, **TRANSITIONS).errors(X_TEST)
     functions = DeepEnsemble(NET, 3, **options).fit(X, REWARDS, **TRANSITIONS).functions(X_TEST)
     places, expected = np.vstack([X, X_NEXT, X_TEST]), []
@@ -61,7 +63,7 @@ def descended(start, rewards, rate=0.01, steps=40):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_trained_values_descend_by_semi_gradients(backend):
-    options = {"gamma": GAMMA, "solver": GradientDescent(0.01, 40), "seed": SEED, "backend": backend}
+    options: dict[str, Any] = {"gamma": GAMMA, "solver": GradientDescent(0.01, 40), "seed": SEED, "backend": backend}
     errors = RND(NET, 3, 2, **options).fit(X, **TRANSITIONS).errors(X_TEST)
     functions = DeepEnsemble(NET, 2, **options).fit(X, REWARDS, **TRANSITIONS).functions(X_TEST)
     expected = []
@@ -84,7 +86,8 @@ def test_half_the_squared_error_is_the_variance_of_values():
 
 
 def test_without_discount_values_are_functions():
-    for options in ({"linearised": True}, {"solver": GradientDescent(0.01, 40)}):
+    kinds: list[dict[str, Any]] = [{"linearised": True}, {"solver": GradientDescent(0.01, 40)}]
+    for options in kinds:
         plain, discounted = RND(NET, 3, **options).fit(X), RND(NET, 3, gamma=0.0, **options).fit(X, **TRANSITIONS)
         np.testing.assert_allclose(discounted.errors(X_TEST), plain.errors(X_TEST), rtol=0, atol=1e-9)
         plain = DeepEnsemble(NET, 3, **options).fit(X, REWARDS)
@@ -94,10 +97,11 @@ def test_without_discount_values_are_functions():
 
 def test_linearised_ensembles_go_on_as_streams():
     stages = [laws.Stage(X[:4], REWARDS[:4]), laws.Stage(X[2:], REWARDS[2:])]
-    model = DeepEnsemble(MLP(3, width=1024, sigma_b=0.5), 200, linearised=True)
+    net = MLP(3, width=1024, sigma_b=0.5)
+    model = DeepEnsemble(net, 200, linearised=True)
     for stage in stages:
         model.partial_fit(stage.X, stage.y)
-    law, mean = laws.stream(model.net, stages, X_TEST), model.predict(X_TEST)
+    law, mean = laws.stream(net, stages, X_TEST), model.predict(X_TEST)
     assert np.abs((mean - law.mean) / np.sqrt(law.var)).max() < 4 / np.sqrt(200) + 0.05
     assert np.abs(model.variance(X_TEST) / law.var - 1).max() < 4 * np.sqrt(2 / 200) + 0.05
 
@@ -107,7 +111,7 @@ def test_what_is_refused():
         with pytest.raises(ValueError, match=message):
             make().fit(X, REWARDS, **fit)
 
-    linear = {"linearised": True}
+    linear: dict[str, Any] = {"linearised": True}
     refused("gamma = 0.5 with net = None", lambda: RND(gamma=0.5))
     refused("gamma = -1", lambda: RND(NET, gamma=-1, **linear))
     refused("solver = None with gamma = 0.5", lambda: RND(NET, gamma=0.5))
