@@ -19,8 +19,8 @@ from rndlib import (
 )
 from rndlib.paper.fitted import tangent_kernels
 from rndlib.training import backends as available
+from rndlib.training import integration
 from rndlib.training.exponential import DENSE_MANY
-from rndlib.training.solvers import flow
 from rndlib.training.weights import Role, draw, draw_directions
 
 # The networks are tiny, which the warning about heads is right to notice.
@@ -189,7 +189,7 @@ def demanding(name):
     ],
 )
 def test_errors(monkeypatch, error, what, says):
-    monkeypatch.setattr(flow, "MOST_STEPS", 4)
+    monkeypatch.setattr(integration, "MOST_STEPS", 4)
     messages = [raised(name, error, what) for name in ("torch", "jax")]
     assert re.search(says, messages[0])
     assert messages[0] == messages[1]

@@ -16,11 +16,11 @@ from problems import X_TEST, Problem, worst
 
 from rndlib import MLP, BayesianRND, DeepEnsemble, DivergenceError, GradientFlow, kernels
 from rndlib.theory.dynamics import gain
+from rndlib.training import integration
 from rndlib.training.backends.jax import in_float64
 from rndlib.training.exponential import DENSE_MANY
+from rndlib.training.integration import Hint, clock
 from rndlib.training.report import SlowWarning
-from rndlib.training.solvers import flow
-from rndlib.training.solvers.flow import Hint, clock
 
 RTOL = GradientFlow().rtol
 
@@ -312,7 +312,7 @@ def test_clock(eigenvalues, time, steps):
 
 
 def test_more_equations_than_parameters(monkeypatch):
-    monkeypatch.setattr(flow, "MOST_STEPS", 64)
+    monkeypatch.setattr(integration, "MOST_STEPS", 64)
     net = MLP(3, width=2)
     problem = Problem(net, AXES, heads=8)
     problem.y = np.random.default_rng(0).normal(size=problem.y.shape)  # not values of such a network

@@ -21,11 +21,11 @@ from rndlib.paper import sources
 from rndlib.paper.evidence import studies
 from rndlib.paper.evidence.claims import CLAIMS
 from rndlib.theory import kernels, laws, reference
-from rndlib.training import weights
+from rndlib.training import integration, weights
 from rndlib.training.backends import linearised
 from rndlib.training.backends.jax import FUNCTIONS, JaxBackend
 from rndlib.training.problem import Task
-from rndlib.training.solvers import descent, flow
+from rndlib.training.solvers import descent
 from rndlib.training.weights import Role, draw
 
 pytestmark = pytest.mark.check
@@ -259,7 +259,7 @@ MISTAKES = [
         ENSEMBLES,
         "E1",
     ),
-    Mistake("flow stops half way", wrapped(flow, "clock", half_the_time), KERNELS, "P4"),
+    Mistake("flow stops half way", wrapped(integration, "clock", half_the_time), KERNELS, "P4"),
     Mistake(
         "gradient descent at twice its rate",
         wrapped(descent, "_descend", twice_the_rate),

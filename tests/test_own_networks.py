@@ -27,7 +27,7 @@ from rndlib.any_network import spawned
 from rndlib.jax import Function
 from rndlib.paper.fitted import tangent_kernels
 from rndlib.torch import Module
-from rndlib.training.solvers import flow
+from rndlib.training import integration
 from rndlib.training.weights import Role, draw
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::rndlib.HeadsWarning")]
@@ -80,8 +80,8 @@ def handwritten(kind: str, monkeypatch) -> Any:
     assert net.parameters(5) == NET.parameters(5)
     # With the same kernel and probe points, training takes the same steps.
     monkeypatch.setattr(kernels, "empirical", lambda net, X, X_test=None, draws=4: kernels.kernel(NET, X, X_test))
-    around = flow.probes
-    monkeypatch.setattr(flow, "probes", lambda X, own: around(X, False))
+    around = integration.probes
+    monkeypatch.setattr(integration, "probes", lambda X, own: around(X, False))
     monkeypatch.setattr(net, "draw", lambda k, seed: same(k, seed) if seed else type(net).draw(net, k, 0))
     return net
 

@@ -30,8 +30,8 @@ from rndlib.network import MLP
 from rndlib.theory import reference
 from rndlib.theory.dynamics import gain
 from rndlib.theory.kernels import Kernel
+from rndlib.training.integration import probes as _around
 from rndlib.training.solvers import GradientDescent, GradientFlow, StochasticGradient
-from rndlib.training.solvers.flow import probes as _around
 
 PROBES, NETWORKS, MANY_DRAWS = 256, 64, 16
 """Numbers of points and of networks that are enough to measure it, and of a user's networks whose tangent kernels are

@@ -103,6 +103,10 @@ class Backend(ABC):
         """The norm over points and heads, (...)."""
         return self.xp.sqrt((a**2).sum(-1).sum(-1))
 
+    def gram(self, a: Any) -> Any:
+        """a a'."""
+        return a @ a.mT
+
     def over_points(self, function: Callable[[Any], Any], chunks: Any) -> Any:
         """`function` of each chunk, (..., size, columns), one after the other, joined on the axis of points."""
         values = self.xp.moveaxis(self.map(function, chunks), 0, -3)

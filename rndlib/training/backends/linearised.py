@@ -89,7 +89,7 @@ class LinearMLP(Linearised):
     @cached_property
     def grams(self) -> list[Array]:
         """G^l, (N, N), for l = 1..L."""
-        return [x @ x.mT + self.net.sigma_b**2 for x in self.inputs]
+        return [self.lib.gram(x) + self.net.sigma_b**2 for x in self.inputs]
 
     def jvp(self, change: Any) -> Array:
         dz = None
@@ -111,7 +111,7 @@ class LinearMLP(Linearised):
         below, delta = xp.zeros_like(last), self.weights[-1][..., None, :, :]
         for layer in reversed(range(len(self.slopes))):
             flat = (delta * self.slopes[layer][..., :, None, :]).reshape(*lead, n * heads, -1)
-            below = below + (flat @ flat.mT).reshape(last.shape) * self.grams[layer][..., :, None, :, None]
+            below = below + self.lib.gram(flat).reshape(last.shape) * self.grams[layer][..., :, None, :, None]
             if layer:
                 delta = (flat @ self.weights[layer]).reshape(*lead, n, heads, -1)
         return below, last
