@@ -80,8 +80,9 @@ def test_descent_is_a_loop_over_gradients(problem):
 
 def test_the_learning_rate_has_a_limit(problem):
     limit = 2 / problem.largest
-    # Power iteration comes within a few percent of the eigenvalue from below.
-    tolerance = 0.03
+    # Power iteration comes from below, at once to an eigenvalue far above the others, and of many heads in 50 products
+    # to a tenth of a percent.
+    tolerance = 0.005 if problem.y.shape[1] == 1 else 0.015
     with pytest.raises(ValueError, match=r"learning_rate = .*2 / lambda_max = [\d.]+ on.*give less") as error:
         problem.train((1 + tolerance) * limit, 1)
     (named,) = re.findall(r"2 / lambda_max = ([\d.e+-]+) on", str(error.value))

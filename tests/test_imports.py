@@ -11,7 +11,7 @@ import pytest
 from rndlib import MLP, RND, GradientFlow
 
 QUIET = "import warnings; warnings.simplefilter('ignore')"
-HEAVY = {"jax", "torch", "matplotlib", "tensorflow", "sklearn", "pandas", "optax", "tqdm"}
+HEAVY = {"jax", "torch", "matplotlib", "tensorflow", "sklearn", "pandas", "tqdm"}
 
 
 def loaded_after(statement: str) -> set[str]:

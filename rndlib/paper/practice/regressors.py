@@ -143,7 +143,7 @@ METHODS = {
     "rndlib automatic": Method(automatic, ("jax", "rndlib.estimators", "rndlib.theory.evidence")),
     "rndlib trained": Method(
         trained,
-        ("jax", "optax", "rndlib.estimators", "rndlib.theory.evidence"),
+        ("jax", "rndlib.estimators", "rndlib.theory.evidence"),
         "stopped after 213 CPU seconds, not yet at its end",
     ),
     "exact NTK-GP": Method(exact, ("rndlib.theory.laws", "rndlib.theory.evidence")),

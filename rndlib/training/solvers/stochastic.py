@@ -40,7 +40,7 @@ class StochasticGradient(Solver):
 
     Parameters
     ----------
-    optimizer: "adam" or "sgd", with the defaults that optax and torch.optim share.
+    optimizer: "adam", with Kingma and Ba's defaults, or "sgd".
     learning_rate: Rate of the first step, > 0. Plain gradient steps on the mean loss need less than 2 N / lambda_max.
     batch_size: Points per step, >= 1, or all points if there are fewer. An epoch leaves out the points that do not fill
         a batch.
