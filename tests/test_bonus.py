@@ -361,7 +361,7 @@ def test_the_target_stays_in_eval_mode():
 @pytest.mark.parametrize("network", [None, nature_cnn(PIXELS)], ids=["MLP", "nature"])
 def test_networks_compile_as_one_graph_and_give_the_same_numbers(network):
     """With the graph, but without the code: C++ would take half a minute to compile."""
-    bonus, obs = RNDBonus(PIXELS, 4, network=network), frames(4, PIXELS)
+    bonus, obs = RNDBonus(PIXELS, 4, network=network, learning_rate=1e-4), frames(4, PIXELS)
     bonus.observe(obs)
     plain, state = bonus(obs), copy.deepcopy(bonus.state_dict())
     jaxtyping.config.update("jaxtyping_disable", True)  # its checks are no part of a graph
