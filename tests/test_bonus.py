@@ -338,7 +338,8 @@ def test_predictor_and_target_are_draws_of_the_seed_alone():
     assert torch.random.get_rng_state().equal(state)
     same(bonus.state_dict(), again.state_dict())
     # No two of the four networks, and of the two seeds, have a tensor in common.
-    weights = [*bonus.parameters(), *other.parameters()]
+    networks = (part for one in (bonus, other) for part in (one.predictor, one.target))
+    weights = [w for part in networks for w in part.parameters()]
     assert len({float(w.detach().flatten()[0]) for w in weights}) == len(weights) == 32
     as_module = RNDBonus((1, 6, 6), 4, 2, network=Module(build), normalise=False)
     assert np.array_equal(bonus(images(3)), as_module(images(3)))
@@ -360,7 +361,7 @@ def test_the_target_stays_in_eval_mode():
 @pytest.mark.parametrize("network", [None, nature_cnn(PIXELS)], ids=["MLP", "nature"])
 def test_networks_compile_as_one_graph_and_give_the_same_numbers(network):
     """With the graph, but without the code: C++ would take half a minute to compile."""
-    bonus, obs = RNDBonus(PIXELS, 4, network=network), frames(4, PIXELS)
+    bonus, obs = RNDBonus(PIXELS, 4, network=network, learning_rate=1e-4), frames(4, PIXELS)
     bonus.observe(obs)
     plain, state = bonus(obs), copy.deepcopy(bonus.state_dict())
     jaxtyping.config.update("jaxtyping_disable", True)  # its checks are no part of a graph
