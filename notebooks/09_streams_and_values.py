@@ -26,10 +26,10 @@
 #
 # | id | statement | in the paper |
 # |---|---|---|
-# | S1 | $\tfrac12\,\mathbb{E}[\epsilon^2] = \mathbb{V}[f]$ after every stage of a stream | Theorem 3.1, each stage |
-# | S2 | half the mean squared error of $K$ heads is then $\Sigma/K$ times $\chi^2_K$ | Theorem 3.4, likewise |
-# | S3 | Bayesian RND has the posterior given all points after nested stages | Theorem 4.2, likewise |
-# | S3-window | with a sliding window it has not; the theory says how much is remembered | the same map |
+# | T1 | $\tfrac12\,\mathbb{E}[\epsilon^2] = \mathbb{V}[f]$ after every stage of a stream | Theorem 3.1, each stage |
+# | T2 | half the mean squared error of $K$ heads is then $\Sigma/K$ times $\chi^2_K$ | Theorem 3.4, likewise |
+# | T3 | Bayesian RND has the posterior given all points after nested stages | Theorem 4.2, likewise |
+# | T3-window | with a sliding window it has not; the theory says how much is remembered | the same map |
 # | V1 | half the squared error of value RND is the variance of value functions | Theorem 3.1, for TD learning |
 #
 # ## Why it is true: training is a linear map
@@ -54,11 +54,11 @@
 
 # %% tags=["parameters", "hide-input"] jupyter={"source_hidden": true}
 width: int = 2048  # units in the hidden layer
-networks: int = 320  # networks of each kind in S1, each with weights of its own
+networks: int = 320  # networks of each kind in T1, each with weights of its own
 untrained: int = 512  # further networks of 32 heads of each kind, for the control variates
 n_points: int = 6  # test points
-chi_networks: int = 2048  # networks of two heads in S2
-bayesian_networks: int = 384  # networks of 16 heads in S3
+chi_networks: int = 2048  # networks of two heads in T2
+bayesian_networks: int = 384  # networks of 16 heads in T3
 value_networks: int = 512  # networks of each kind in V1
 gamma: float = 0.7  # discount factor of V1
 data_seed: int = 2  # seed of the points
@@ -92,7 +92,7 @@ net = MLP(3, width=width, activation=activation, sigma_w=sigma_w, sigma_b=sigma_
 ledger = Ledger("09_streams_and_values")
 
 # %% [markdown]
-# ## S1: the equality after every stage
+# ## T1: the equality after every stage
 #
 # The points are the ten of the toy problem, in three streams of three stages: *growing*, as a buffer that keeps all;
 # *sliding*, a window that forgets; and *batches*, one after the other. Every stage is trained to the end, from the
@@ -161,12 +161,12 @@ def everywhere(samples):
 
 
 ratio, *wrong = (over_points(everywhere(errors), everywhere(of)) for of in (functions, last_only, without_first))
-_ = ledger.record("S1", ratio, *wrong)
+_ = ledger.record("T1", ratio, *wrong)
 ledger.last(1)
 
 # %% tags=["figure", "hide-input"] jupyter={"source_hidden": true}
-margin = CLAIMS["S1"].tolerance
-fig_s1 = figures.ratios(
+margin = CLAIMS["T1"].tolerance
+fig_t1 = figures.ratios(
     {
         "half the squared error / variance": figures.Ratios(
             {"the same stream": ratio.ratios, "wrong: only the last stage": wrong[0].ratios},
@@ -177,7 +177,7 @@ fig_s1 = figures.ratios(
     r"After every stage, $\frac{1}{2}\,\mathbb{E}[\epsilon^2(x)] = \mathbb{V}[f(x)]$",
     xscale="linear",
 )
-figures.save(fig_s1, "fig_s1")
+figures.save(fig_t1, "fig_t1")
 
 # %% [markdown]
 # The ratio at each test point after each stage, with a band at a joint level of 95 %. RND has the variance of the
@@ -185,7 +185,7 @@ figures.save(fig_s1, "fig_s1")
 #
 # The statistic is that of E3 in notebook 01, over all stages, streams and test points at once, with its margin.
 #
-# ## S2: K heads after a stream
+# ## T2: K heads after a stream
 #
 # All heads go through the same map, and in the limit their errors are independent. So Theorem 3.4 needs no change: half
 # the mean squared error of $K$ heads is $\Sigma/K$ times $\chi^2_K$, with the $\Sigma$ of the stream. Two heads are
@@ -200,11 +200,11 @@ for own in sliding:
     model.partial_fit(X[own])
 halves = np.mean(model.errors(points).reshape(chi_networks, 2, n_points) ** 2, axis=1) / 2
 expected = laws.mean_square(law.var, 2), laws.mean_square(law.var, 1), laws.mean_square(fewer.var, 2)
-_ = ledger.record("S2", *(distance_to_law(halves, each) for each in expected))
+_ = ledger.record("T2", *(distance_to_law(halves, each) for each in expected))
 ledger.last(1)
 
 # %% [markdown]
-# ## S3: a posterior, if nothing is forgotten
+# ## T3: a posterior, if nothing is forgotten
 #
 # Bayesian RND starts with $\Theta$, so one stage to the end is the projection that conditions on $S$. If each stage
 # contains the one before, the last projection contains all others, $L_k \cdots L_1 = L_k$, and the errors are draws
@@ -214,8 +214,8 @@ ledger.last(1)
 # $$L\,\Theta L^\top \ne
 # \Theta - \Theta_{\cdot\,\mathcal{U}}\Theta_{\mathcal{U}\mathcal{U}}^{-1}\Theta_{\mathcal{U}\,\cdot}.$$
 #
-# **S3** compares the squared errors after the growing stream with the posterior of all ten points. The wrong variant is
-# the sliding stream, which has seen the same points. **S3-window** compares the errors *at the forgotten points* with
+# **T3** compares the squared errors after the growing stream with the posterior of all ten points. The wrong variant is
+# the sliding stream, which has seen the same points. **T3-window** compares the errors *at the forgotten points* with
 # `laws.stream`; the wrong variant is the posterior of the last window alone, as if all else were lost.
 
 # %%
@@ -233,14 +233,14 @@ def squares(rows, at):
 posterior = laws.posterior(net, X, y, points).var
 nine = laws.posterior(net, X[:-1], y[:-1], points).var
 _ = ledger.record(
-    "S3", to_law(squares(growing, points), posterior), to_law(squares(sliding, points), posterior),
+    "T3", to_law(squares(growing, points), posterior), to_law(squares(sliding, points), posterior),
     to_law(squares(growing, points), nine),
 )  # fmt: skip
 left = squares(sliding, forgotten)
 memory = laws.stream(net, stages(sliding), forgotten, "bayesian_rnd").var
 alone = laws.posterior(net, X[6:], y[6:], forgotten).var
 without = laws.stream(net, stages([sliding[0], sliding[2]]), forgotten, "bayesian_rnd").var
-_ = ledger.record("S3-window", *(to_law(left, variance) for variance in (memory, alone, without)))
+_ = ledger.record("T3-window", *(to_law(left, variance) for variance in (memory, alone, without)))
 ledger.last(2)
 
 # %%
@@ -273,7 +273,7 @@ print(aligned(head, [[str(k), *(f"{v:.3f}" for v in row)] for k, row in enumerat
 #
 # Plain RND measures something else: its error is zero at every visited state. The value there is uncertain as long as
 # the states that follow are. Networks are linearised at their start and trained to the fixed point; the statistic is
-# that of S1, at the visited states and at the test points. The wrong variant is plain RND on the same states, at the
+# that of T1, at the visited states and at the test points. The wrong variant is plain RND on the same states, at the
 # test points; the sensitivity check has a tenth less discount for the predictor. Each state leads towards the next one,
 # shrunk by 0.6.
 
@@ -340,7 +340,7 @@ print("gamma = 0, largest difference from Theorem 3.1:", f"{np.abs(zero).max():.
 #
 # ## Limits
 #
-# The limits of notebook 00 apply. In S2, S3 and V1 networks are linearised at their start, so these test the map and
+# The limits of notebook 00 apply. In T2, T3 and V1 networks are linearised at their start, so these test the map and
 # the width of the kernel, not feature learning. No stage is noisy.
 #
 # ## All verdicts
