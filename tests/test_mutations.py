@@ -16,7 +16,7 @@ import pytest
 from scipy import stats
 
 from rndlib.any_network import AnyNetwork
-from rndlib.estimators import RND, BayesianEnsemble, BayesianRND, DeepEnsemble, bayesian_rnd
+from rndlib.estimators import RND, BayesianEnsemble, BayesianRND, DeepEnsemble, functions
 from rndlib.paper import sources
 from rndlib.paper.evidence import studies
 from rndlib.paper.evidence.claims import CLAIMS
@@ -300,7 +300,7 @@ MISTAKES = [
     ),
     Mistake("a user's weights are drawn 20 % larger", wrapped(AnyNetwork, "draw", all_larger), OWN, "A1"),
     Mistake(
-        "psi of a user's network is drawn 20 % larger", wrapped(bayesian_rnd, "draw_directions", all_larger), OWN, "A3"
+        "psi of a user's network is drawn 20 % larger", wrapped(functions, "draw_directions", all_larger), OWN, "A3"
     ),
     # Last, as programs have to be compiled anew.
     Mistake(
