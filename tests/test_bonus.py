@@ -562,7 +562,7 @@ def rank(number: int, store: str, results: Any) -> None:
 
 def test_two_processes_give_what_one_gives(tmp_path):
     """minimind #853: no drift between ranks, and no target of their own."""
-    with torch.multiprocessing.Manager() as manager:
+    with torch.multiprocessing.get_context("spawn").Manager() as manager:
         results = manager.dict()
         torch.multiprocessing.spawn(rank, (str(tmp_path / "store"), results), nprocs=2)
         one, two = ({name: torch.tensor(a) for name, a in results[number].items()} for number in range(2))

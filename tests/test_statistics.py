@@ -272,7 +272,7 @@ def test_slope_size_power_and_coverage():
     for _ in range(300):
         # The floor's logarithm scatters by about 0.6 from seed to seed where the field over x has few dimensions.
         scatter = np.exp(0.6 * rng.standard_normal((5, 8)))
-        found, wrong = (statistics.slope(list(widths), scatter * of) for of in (expected, np.ones(8)))
+        found, wrong = (statistics.slope(widths.tolist(), scatter * of) for of in (expected, np.ones(8)))
         findings.append((found.value, wrong.value))
         missed += found.value < truth
     judge("N1-slope", findings)

@@ -42,13 +42,14 @@ class Networks:
     def _draw(self, bodies: list[int], n_samples: int = 0, heads: int | None = None) -> Drawn:
         """The random numbers of these bodies, with jitter for `n_samples` points.
 
-        A linearised body has one tangent, that of one more head, so that all heads have the same kernel and are
-        independent of it: its network has one output.
+        A linearised predictor has one tangent, that of one more head, so that all heads have the same kernel and are
+        independent of it: its network has one output. A linearised member has its own.
         """
         net, seed, heads = self.net_, self._seed, int(heads or self._sizes[0])
-        *hidden, head = start = draw(net, heads + self._linear, seed, self._role, bodies)
+        one_more = self._linear and self._role is Role.PREDICTOR
+        *hidden, head = start = draw(net, heads + one_more, seed, self._role, bodies)
         tangent, target, directions, offsets = start, None, None, None
-        if self._linear:
+        if one_more:
             own, common = (tuple(a[:, part] for a in head) for part in (slice(1, None), slice(1)))
             start, tangent = [*hidden, own], [*hidden, common]
         if self._bayesian:
