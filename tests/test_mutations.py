@@ -154,8 +154,8 @@ def twice_the_rate(right, lib, net, shared, own):
     return right(lib, net, (X, noise_std, 2 * rate, steps), own)
 
 
-def bias_of_scale_one(right, net, *args):
-    return right(replace(net, sigma_b=1.0), *args)
+def bias_of_scale_one(right, net, *args, **options):
+    return right(replace(net, sigma_b=1.0), *args, **options)
 
 
 # ---------------------------------------------------------------------------------------------------------- estimators

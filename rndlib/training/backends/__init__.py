@@ -103,6 +103,10 @@ class Backend(ABC):
         """The norm over points and heads, (...)."""
         return self.xp.sqrt((a**2).sum(-1).sum(-1))
 
+    def across(self, x: Any, w: Any) -> Any:
+        """x w', of a layer with inputs x (N, n_{l-1}) and weights w (n_l, n_{l-1})."""
+        return x @ w.mT
+
     def gram(self, a: Any) -> Any:
         """a a'."""
         return a @ a.mT

@@ -41,6 +41,10 @@ WIDE = {"xla_cpu_prefer_vector_width": 512}
 """Compiler option for vectors of more than 256 bits, for elementwise arithmetic on large arrays."""
 
 
+NARROW = 8
+"""Most inputs of a layer for which a sum of outer products is faster than XLA's matrix product."""
+
+
 @contextmanager
 def settings() -> Iterator[None]:
     """JAX with 64-bit types, and with other settings as the backend and its users take them.
@@ -147,8 +151,13 @@ class JaxBackend(Backend):
 
     def values(self, net: Any, params: Any, X: Any) -> Any:
         if isinstance(net, MLP):
-            return apply(net, params, X, lambda z: net.phi(z, FUNCTIONS))
+            return apply(net, params, X, lambda z: net.phi(z, FUNCTIONS), self.across)
         return net.of_omega(params, X)
+
+    def across(self, x: Any, w: Any) -> Any:
+        if x.shape[1] > NARROW:
+            return x @ w.mT
+        return sum((x[:, j : j + 1] * w[:, j] for j in range(1, x.shape[1])), x[:, :1] * w[:, 0])
 
     def gram(self, a: Any) -> Any:
         # Of few and long rows, products with one row at a time take half the time.

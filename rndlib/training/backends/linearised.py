@@ -58,11 +58,14 @@ class Linearised(ABC):
         """J' v for several columns of v, (N, columns), of one network of one output: (columns, ...)."""
 
 
-def apply(net: MLP, params: Any, X: Array, phi: Any) -> Array:
-    """f(X; theta) of Eq. 1, of one network or of a stack of them, (..., N, K)."""
+def apply(net: MLP, params: Any, X: Array, phi: Any, across: Any = None) -> Array:
+    """f(X; theta) of Eq. 1, of one network or of a stack of them, (..., N, K).
+
+    across: x w' of a layer, where a library has a faster product.
+    """
     x = X
     for layer, (w, b) in enumerate(params, start=1):
-        z = _affine(net, net.sigma_w / sqrt(w.shape[-1]) * x, w, b)
+        z = _affine(net, net.sigma_w / sqrt(w.shape[-1]) * x, w, b, across)
         x = z if layer == net.depth else phi(z)
     return x
 
@@ -83,7 +86,7 @@ class LinearMLP(Linearised):
                 x, slope = lib.value_and_slope(net.activation, z)
                 self.slopes.append(net.sigma_w / sqrt(w.shape[-1]) * slope)
             self.inputs.append(net.sigma_w / sqrt(w.shape[-1]) * x)
-            z = _affine(net, self.inputs[-1], w, b)
+            z = _affine(net, self.inputs[-1], w, b, lib.across)
         self.value = z
 
     @cached_property
@@ -96,7 +99,7 @@ class LinearMLP(Linearised):
         for layer, x in enumerate(self.inputs):
             dz = None if dz is None else (self.slopes[layer - 1] * dz) @ self.weights[layer].mT
             if layer < len(change):
-                moved = _affine(self.net, x, *change[layer])
+                moved = _affine(self.net, x, *change[layer], across=self.lib.across)
                 dz = moved if dz is None else dz + moved
         return self.lib.xp.zeros_like(self.value) if dz is None else dz
 
@@ -214,8 +217,8 @@ def _size(params: Any) -> int:
     return sum(prod(a.shape) for layer in params for a in layer)
 
 
-def _affine(net: MLP, x: Array, w: Array, b: Array) -> Array:
-    return x @ w.mT + net.sigma_b * b[..., None, :]
+def _affine(net: MLP, x: Array, w: Array, b: Array, across: Any = None) -> Array:
+    return (x @ w.mT if across is None else across(x, w)) + net.sigma_b * b[..., None, :]
 
 
 def _backward(v: Array, weights: list[Array], slopes: list[Array]) -> list[Array]:
