@@ -114,6 +114,7 @@ from rndlib.paper.evidence.statistics import (
     spread,
 )
 from rndlib.paper.evidence.tables import aligned
+from rndlib.paper.fitted import variances
 
 parameters.check(globals(), "heads >= 2", "n_joint <= n_points", "ensembles <= bodies")
 warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
@@ -133,13 +134,18 @@ ledger = Ledger("02_multihead_chi_squared")
 
 
 # %%
-def errors_of(count, time=inf):
-    """Errors of trained networks at the test points, (count, heads, points)."""
-    model = RND(net, heads, count, seed=seed, solver=GradientFlow(time, rtol=rtol)).fit(X)
-    return model.errors(points).reshape(count, heads, -1)
+def predictors(count, time=inf):
+    """Trained networks."""
+    return RND(net, heads, count, seed=seed, solver=GradientFlow(time, rtol=rtol)).fit(X)
 
 
-errors = errors_of(bodies)
+def errors_of(model):
+    """Their errors at the test points, (networks, heads, points)."""
+    return model.errors(points).reshape(model.bodies, heads, -1)
+
+
+rnd = predictors(bodies)
+errors = errors_of(rnd)
 members = DeepEnsemble(net, ensembles * (heads + 1), seed=seed, solver=GradientFlow(rtol=rtol)).fit(X, y)
 functions = members.functions(points).reshape(ensembles, heads + 1, -1)
 law = laws.ensemble(net, X, y, points, full_cov=True)
@@ -167,7 +173,7 @@ def worst(part):
     return max(found)
 
 
-errors_at = {**{time: errors_of(time_bodies, time) for time in times}, inf: errors[:time_bodies]}
+errors_at = {**{time: errors_of(predictors(time_bodies, time)) for time in times}, inf: errors[:time_bodies]}
 ledger.record("M1", *map(worst, (0.0, overlap, little)))
 
 # %% jupyter={"source_hidden": true} tags=["figure", "hide-input"]
@@ -197,7 +203,7 @@ figures.save(fig_m1, "fig_m1")
 # variances that are a fifth too small.
 
 # %%
-square, variance = np.mean(errors**2, axis=1) / 2, functions.var(axis=1, ddof=1)
+square, variance = variances(rnd, points, bodies), variances(members, points, ensembles)
 chi, fewer = laws.mean_square(law.var, heads), laws.mean_square(law.var, heads - 1)
 scaled = laws.ensemble(larger, X, y, points, full_cov=True)
 
