@@ -87,8 +87,8 @@ def kdot_of_the_layer_below(right, net, kappa, steps):
     return right(net, kappa, [shifted(step) for step in steps])
 
 
-def without_bias(right, net, *args):
-    return right(replace(net, sigma_b=0.0), *args)
+def bias_not_squared(right, net, *args):
+    return right(replace(net, sigma_b=net.sigma_b**0.5), *args)
 
 
 # ---------------------------------------------------------------------------------------------------------------- laws
@@ -150,8 +150,8 @@ def half_the_time(right, eigenvalues, time, *args):
 
 
 def twice_the_rate(right, lib, net, shared, own):
-    X, noise_std, rate, steps = shared
-    return right(lib, net, (X, noise_std, 2 * rate, steps), own)
+    X, noise_std, rate, *more = shared
+    return right(lib, net, (X, noise_std, 2 * rate, *more), own)
 
 
 def bias_of_scale_one(right, net, *args, **options):
@@ -205,8 +205,8 @@ MISTAKES = [
         "kappa-dot of the layer below", wrapped(kernels, "_recursion", kdot_of_the_layer_below), KERNELS, "P2 P2-slope"
     ),
     Mistake(
-        "the bias is left out of the kernel of all layers but the first",
-        wrapped(kernels, "_recursion", without_bias),
+        "sigma_b is not squared in the kernel of all layers but the first",
+        wrapped(kernels, "_recursion", bias_not_squared),
         KERNELS,
         "P1 P5",
     ),
