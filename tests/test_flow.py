@@ -18,8 +18,9 @@ from rndlib import MLP, BayesianRND, DeepEnsemble, DivergenceError, GradientFlow
 from rndlib.theory.dynamics import gain
 from rndlib.training import integration
 from rndlib.training.backends.jax import in_float64
+from rndlib.training.clock import clock
 from rndlib.training.exponential import DENSE_MANY
-from rndlib.training.integration import Hint, clock
+from rndlib.training.integration import Hint
 from rndlib.training.report import SlowWarning
 
 RTOL = GradientFlow().rtol

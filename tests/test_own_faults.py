@@ -12,7 +12,7 @@ from torch import nn
 from rndlib import RND, GradientFlow, StochasticGradient, kernels
 from rndlib.jax import Function
 from rndlib.torch import Module, RNDBonus
-from rndlib.training.integration import probes as _around
+from rndlib.training.probes import probes as _around
 
 pytestmark = [
     pytest.mark.torch,

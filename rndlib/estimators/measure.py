@@ -31,7 +31,7 @@ from rndlib.network import MLP
 from rndlib.theory import reference
 from rndlib.theory.dynamics import gain
 from rndlib.theory.kernels import Kernel
-from rndlib.training.integration import probes as _around
+from rndlib.training.probes import probes as _around
 from rndlib.training.solvers import GradientDescent, GradientFlow, StochasticGradient
 
 PROBES, NETWORKS, MANY_DRAWS = 256, 64, 16

@@ -15,7 +15,7 @@ integration starts, and all linear algebra are in float64: how exactly training 
 """
 
 from collections.abc import Callable
-from math import inf, sqrt
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,9 @@ from rndlib.network import MLP
 from rndlib.training import conditioning
 from rndlib.training.backends import Backend
 from rndlib.training.backends.linearised import chunked
+from rndlib.training.clock import clock
 from rndlib.training.exponential import dense, flow_integral
+from rndlib.training.probes import probes
 from rndlib.training.problem import Problem, Spectrum, relative
 from rndlib.training.report import DivergenceError, Report
 from rndlib.training.trees import mapped
@@ -42,9 +44,6 @@ MOST_NEWTON, RESIDUAL_FLOOR = 10, 1e-9
 SINGLE_RTOL, SINGLE_STIFFNESS, SINGLE_STEPS = 4e-4, 2.0**18, 256
 """The least rtol, the largest stiffness ratio, and the most steps for which networks are linearised in float32. Within
 these limits it changes the trained function by at most 2e-5. A network that needs more steps magnifies rounding."""
-
-NODES = 400
-"""Times at which the progress of training is tabulated."""
 
 
 class Hint(NamedTuple):
@@ -244,57 +243,6 @@ def _advance(lib: Backend, net: Network, shared: Any, own: Any) -> Any:
     at_plain = at_probes(plain)
     at_kept = lib.cond(weight == 0, lambda _: at_plain, at_probes, kept)
     return plain, kept, at_plain, at_kept, lib.norm(first), lib.norm(residual(kept))
-
-
-def clock(
-    eigenvalues: Float[np.ndarray, " n"], time: float, heads: float = 0.0
-) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
-    """Cut `time` into any number of steps: the times to each step's midpoint, and over the whole step.
-
-    `eigenvalues` are the kernel's. A mode with eigenvalue lambda moves while lambda t is of order one. So time is
-    replaced by progress u(t) = sum_i w_i lambda_i t / (1 + lambda_i t), from 0 to 1, and steps and midpoints are equal
-    in u. The weights w_i ~ lambda_i^{-1/4} favour the slow modes, which move the parameters furthest.
-
-    heads : many heads per unit of a body's width raise the largest eigenvalue far above its limit, as in a Wishart
-        matrix. The eigenvalues are stretched on a logarithmic scale, with the smallest in its place.
-    """
-    values = np.maximum(eigenvalues, 1e-12 * eigenvalues.max())
-    spread = np.log(values.max() / values.min())
-    values = values * (1 + sqrt(heads)) ** (2 * np.log(values / values.min()) / spread if spread > 0 else 2.0)
-    weights = values**-0.25 / np.sum(values**-0.25)
-
-    def progress(t: np.ndarray) -> np.ndarray:
-        done = values * t[:, None]
-        return (weights * done / (1 + done)).sum(1)
-
-    nodes = np.append(0.0, np.geomspace(1e-8 / values.max(), 1e8 / values.min(), NODES))
-    table = progress(nodes)
-    end = 1.0 if time == inf else np.interp(time, nodes, table)
-
-    def cut(steps: int) -> tuple[np.ndarray, np.ndarray]:
-        times = np.interp(np.linspace(0, end, 2 * steps + 1), table, nodes)
-        times[-1] = time
-        return times[1::2] - times[:-1:2], times[2::2] - times[:-1:2]
-
-    return cut
-
-
-def probes(X: np.ndarray, own: bool = False) -> np.ndarray:
-    """Points with the data's mean and covariance that are not training points: mirrored ones, sums, differences.
-
-    For a single point: points around it, at its own distance from the origin (or 1).
-
-    own : for a network of the user's own, which may take whole numbers alone, every coordinate keeps its values: they
-        are permuted over the points.
-    """
-    if own:
-        return np.concatenate([np.random.default_rng(seed).permuted(X, axis=0) for seed in range(3)])
-    if len(X) == 1:
-        size = np.sqrt(np.mean(X**2))
-        return X + (size or 1.0) * np.eye(X.size).reshape(-1, *X.shape[1:])
-    mean = X.mean(0)
-    centred, neighbour = X - mean, np.roll(X - mean, 1, axis=0)
-    return mean + np.concatenate([-centred, (centred + neighbour) / sqrt(2), (centred - neighbour) / sqrt(2)])
 
 
 def _distances(before: np.ndarray, after: np.ndarray) -> Float[np.ndarray, " bodies"]:
