@@ -457,6 +457,14 @@ def test_by_default_it_learns_as_much_as_linear_layers():
     assert slow.share(obs).mean() > 0.1  # which the check above does not let pass
 
 
+def test_the_share_evaluates_each_of_three_networks_once():
+    bonus, calls = seen(), []
+    for name in ("predictor", "initial", "target"):
+        getattr(bonus, name).register_forward_hook(lambda *_, name=name: calls.append(name))
+    bonus.share(X)
+    assert sorted(calls) == ["initial", "predictor", "target"]
+
+
 def test_the_share_is_what_is_left_of_the_novelty_at_the_start():
     bonus = seen(dtype=torch.float64)
     start = bonus(X_TEST)
@@ -617,6 +625,7 @@ def test_malformed_observations(obs, says):
         ({"bodies": 1.5}, "bodies = 1.5"),
         ({"seed": -1}, "seed = -1"),
         ({"learning_rate": 0}, "learning_rate = 0"),
+        ({"max_grad_norm": 0}, "max_grad_norm = 0"),
         ({"dtype": torch.int64}, "dtype = torch.int64: give a floating-point type"),
         ({"dtype": "float32"}, "dtype = 'float32'"),
         ({"optimizer": torch.optim.Adam([torch.ones(1)])}, "optimizer = Adam .*: give a function from parameters"),

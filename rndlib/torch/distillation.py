@@ -18,9 +18,9 @@ from rndlib import checks
 from rndlib.estimators import NotFittedError
 from rndlib.theory.mismatch import MismatchWarning
 from rndlib.torch.meaning import explain, probes
-from rndlib.torch.networks import step_as_linear
 from rndlib.torch.normalise import RunningNormaliser, parts
 from rndlib.torch.observations import Reader
+from rndlib.torch.optimiser import rebind, step_as_linear
 from rndlib.training.solvers import DivergenceError
 
 _AT_ONCE = 2**22
@@ -50,7 +50,7 @@ class ModuleBonus(nn.Module):
     predictor, target: Modules that share no trainable weights. They become part of this one.
     normalise: Whether to centre and scale by the statistics of `observe`, and to clip at 5 standard deviations.
     learning_rate: Learning rate of Adam, which `update` uses, > 0. It means what it means for layers of `nn.Linear`,
-        in the networks of Eq. 1 too (`rndlib.torch.networks.step_as_linear`).
+        in the networks of Eq. 1 too (`rndlib.torch.optimiser.step_as_linear`).
     optimizer: Function that makes a `torch.optim.Optimizer` from parameters, instead of Adam. `update` minimises a mean
         over rows and outputs, so SGD at a rate r is the paper's gradient descent at r / (rows * outputs).
     max_grad_norm: Largest norm of the gradient of a step, > 0, to which longer ones are cut; None for any.
@@ -81,7 +81,7 @@ class ModuleBonus(nn.Module):
         super().__init__()
         self.reader = Reader(obs_shape, keys)
         checks.positive("learning_rate", learning_rate)
-        self.max_grad_norm = max_grad_norm and checks.positive("max_grad_norm", max_grad_norm)
+        self.max_grad_norm = None if max_grad_norm is None else checks.positive("max_grad_norm", max_grad_norm)
         self.meaning = explain(predictor, target, probes(self.reader.shape, whole=not normalise))
         trained = [p for p in predictor.parameters() if p.requires_grad]
         if not trained:
@@ -119,7 +119,7 @@ class ModuleBonus(nn.Module):
         DivergenceError: The novelty is not finite. On an accelerator the next `update` raises it.
         """
         rows, leading = self._rows(obs)
-        novelty = self._novelties(rows, self.predictor)
+        (novelty,) = self._novelties(rows, self.predictor)
         largest = novelty.max()
         if novelty.device.type != "cpu":  # where asking would wait
             self._pending = self._pending + 0 * largest
@@ -143,7 +143,7 @@ class ModuleBonus(nn.Module):
         array([1., 1., 1.], dtype=float32)
         """
         rows, leading = self._rows(obs)
-        left, prior = (self._novelties(rows, u) for u in (self.predictor, self.initial))
+        left, prior = self._novelties(rows, self.predictor, self.initial)
         return self._of_the_kind_of(obs, (left / prior).view(leading))
 
     def errors(self, obs: Any) -> Float[Tensor, "*leading outputs"]:
@@ -153,7 +153,7 @@ class ModuleBonus(nn.Module):
         `predictor.parameters()`, or `optimizer.param_groups` for the learning rates of this one.
         """
         rows, leading = self._rows(obs)
-        return self._errors(rows, self.predictor).unflatten(0, leading)
+        return self._errors(rows, self.predictor)[0].unflatten(0, leading)
 
     @torch.no_grad()
     def observe(self, obs: Any) -> None:
@@ -183,7 +183,7 @@ class ModuleBonus(nn.Module):
             for minibatch in self._minibatches(rows, size):
                 self.optimizer.zero_grad()
                 for part in parts(minibatch, _AT_ONCE):
-                    novelty = self._novelty(part, self.predictor).sum()
+                    novelty = _novelty(*self._errors(part, self.predictor)).sum()
                     (novelty / len(minibatch)).backward()
                     total = total + novelty.detach()
                 if self.max_grad_norm is not None:
@@ -241,11 +241,7 @@ class ModuleBonus(nn.Module):
         """Let the optimiser hold the predictor's weights: `.to` and `load_state_dict(assign=True)` may replace them."""
         now = [*self.predictor.parameters()]
         if moved or any(p is not held for p, held in zip(now, self._held, strict=True)):
-            state, successor = self.optimizer.state_dict(), dict(zip(self._held, now, strict=True))
-            for group in self.optimizer.param_groups:
-                group["params"] = [successor[p] for p in group["params"]]
-            self.optimizer.state.clear()
-            self.optimizer.load_state_dict(state)  # which moves it to them
+            rebind(self.optimizer, self._held, now)
             self._held = now
 
     def _object(self) -> None:
@@ -268,7 +264,10 @@ class ModuleBonus(nn.Module):
     def _like(self) -> Tensor:
         return next(self.predictor.parameters())
 
-    def _errors(self, rows: Shaped[Tensor, "batch *shape"], u: nn.Module) -> Float[Tensor, "batch outputs"]:
+    def _errors(
+        self, rows: Shaped[Tensor, "batch *shape"], *functions: nn.Module
+    ) -> list[Float[Tensor, "batch outputs"]]:
+        """Functions minus the target."""
         if self.normaliser is not None:
             if not self.normaliser.count:
                 raise NotFittedError(
@@ -277,21 +276,18 @@ class ModuleBonus(nn.Module):
                 )
             rows = self.normaliser(rows)
         rows = rows.to(self._like.dtype)
-        ours, theirs = u(rows), self.target(rows)
-        if ours.shape != theirs.shape or ours.ndim != 2 or len(ours) != len(rows):
+        ours, theirs = [u(rows) for u in functions], self.target(rows)
+        if ours[0].shape != theirs.shape or theirs.ndim != 2 or len(theirs) != len(rows):
             raise ValueError(
-                f"predictor and target return {tuple(ours.shape)} and {tuple(theirs.shape)} for {len(rows)} "
+                f"predictor and target return {tuple(ours[0].shape)} and {tuple(theirs.shape)} for {len(rows)} "
                 "observations: give modules that both return (batch, outputs)"
             )
-        return ours - theirs
-
-    def _novelty(self, rows: Shaped[Tensor, "batch *shape"], u: nn.Module) -> Float[Tensor, " batch"]:
-        return self._errors(rows, u).square().mean(1) / 2
+        return [of - theirs for of in ours]
 
     @torch.no_grad()
-    def _novelties(self, rows: Shaped[Tensor, "rows *shape"], u: nn.Module) -> Float[Tensor, " rows"]:
-        each = [self._novelty(part, u) for part in parts(rows, _AT_ONCE)]
-        return each[0] if len(each) == 1 else torch.cat(each)
+    def _novelties(self, rows: Shaped[Tensor, "rows *shape"], *functions: nn.Module) -> list[Float[Tensor, " rows"]]:
+        each = [[_novelty(errors) for errors in self._errors(part, *functions)] for part in parts(rows, _AT_ONCE)]
+        return each[0] if len(each) == 1 else [torch.cat(of) for of in zip(*each, strict=True)]
 
     def _of_the_kind_of(self, obs: Any, novelty: Tensor) -> Any:
         if isinstance(self.reader.entries(obs)[0], Tensor):
@@ -303,3 +299,7 @@ class ModuleBonus(nn.Module):
             return iter([rows])
         order = torch.randperm(len(rows), generator=self.generator, device="cpu").to(rows.device)
         return (rows[chosen] for chosen in order.split(size))
+
+
+def _novelty(errors: Float[Tensor, "batch outputs"]) -> Float[Tensor, " batch"]:
+    return errors.square().mean(1) / 2

@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
-from torch.optim import Adagrad, Adam, Adamax, AdamW, NAdam, Optimizer, RMSprop
 
 from rndlib import checks
 from rndlib.activations import ACTIVATIONS, Activation, named
@@ -39,33 +38,6 @@ class Affine(nn.Module):
         if self.stride is None:
             return torch.addmm(self.bias, x.flatten(1), self.weight.mT, beta=self.sigma_b, alpha=self.scale)
         return conv2d(x, self.scale * self.weight, self.sigma_b * self.bias, self.stride)
-
-
-def step_as_linear(optimizer: Optimizer, network: nn.Module) -> None:
-    """Let an optimiser that divides by the size of gradients move an `Affine` layer as it moves an `nn.Linear`.
-
-    An `Affine` layer of weights w computes W x with W = s w, and its gradient is s times that in W. Adam moves w by
-    rate * m / (sqrt(v) + eps), where m and sqrt(v) are s times those of W. So W = s w moves as the weights of an
-    `nn.Linear` do if the rate is divided by s = sigma_w / sqrt(fan_in), and eps multiplied by it; likewise for biases,
-    with s = sigma_b. At the same rate it would move by s times that, which is hardly at all. The parameter groups of
-    the optimiser are split by s. Gradient descent is left alone, which in w has the kernel of the theorems, and so are
-    optimisers that divide by anything else.
-    """
-    if not isinstance(optimizer, Adam | AdamW | Adamax | NAdam | RMSprop | Adagrad):
-        return
-    scales: dict[nn.Parameter, float] = {}
-    for layer in network.modules():
-        if isinstance(layer, Affine):
-            scales |= {layer.weight: layer.scale, layer.bias: layer.sigma_b or 1.0}  # which it does not feel
-    groups = [*optimizer.param_groups]
-    optimizer.param_groups.clear()
-    for group in groups:
-        decoupled = isinstance(optimizer, AdamW) or group.get("decoupled_weight_decay", False)
-        for s in dict.fromkeys(scales.get(p, 1.0) for p in group["params"]):
-            own = {"lr": group["lr"] / s, "eps": group["eps"] * s}
-            own["weight_decay"] = group["weight_decay"] * (s if decoupled else s**2)
-            own["params"] = [p for p in group["params"] if scales.get(p, 1.0) == s]
-            optimizer.add_param_group(group | own)
 
 
 class Nonlinearity(nn.Module):
