@@ -24,7 +24,7 @@ def run_folder(tmp_path, monkeypatch):
 
 
 def _record(ledger: Ledger, claim: str, finding: Finding, control: Finding) -> Verdict:
-    """A verdict whose near control is rejected."""
+    """A verdict whose sensitivity check is rejected."""
     return ledger.record(claim, finding, control, ABOVE)
 
 

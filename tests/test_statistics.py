@@ -223,7 +223,7 @@ def test_floor_draws_do_not_depend_on_the_scale_or_on_how_many_points_there_are(
 
 
 def test_floor_size_and_power():
-    """Control variates leave the noise of four times as many heads; the slip is that of the near control."""
+    """Control variates leave the noise of four times as many heads; the slip is that of the sensitivity check."""
     F, rng = _features(40), np.random.default_rng(8)
     floor = statistics.floor(np.sum(F**2, 1), 512, 513)
     findings = []

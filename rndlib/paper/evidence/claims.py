@@ -61,7 +61,7 @@ class Finding:
 
     @classmethod
     def upper(cls, estimate: float, low: float, high: float) -> "Finding":
-        """An estimate with its interval, judged by the upper end."""
+        """An estimate with its interval, judged by the upper confidence limit."""
         return cls(high, (low, high), estimate)
 
     @classmethod

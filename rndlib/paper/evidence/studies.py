@@ -1,7 +1,7 @@
 """How the verdicts depend on seeds and settings: the tables stored beside the notebooks, as parts of a report.
 
 `ci/repeats.py` writes them. `calibration.json` counts, over hundreds of seeds at a small size, how often a true
-claim failed and how often each of its negative controls passed; `other_seeds.json` has the verdicts of other seeds at
+claim failed and how often each of its wrong variants passed; `other_seeds.json` has the verdicts of other seeds at
 the stored size; `other_settings.json` those with other data, activations, depths and scales of the weights, at the
 small size.
 """
@@ -31,16 +31,19 @@ def report(place: Path) -> list[str]:
     if rows := read(place, OTHER_SEEDS):
         seeds = len(rows[0]["first"])
         parts += ["# Other seeds", f"The same verdicts with {seeds} other sets of seeds, at the stored size."]
-        head = ["id", "tolerance", "values", "far control", "near control", "verdicts"]
+        head = ["id", "tolerance", "values", "wrong variant", "sensitivity check", "verdicts"]
         parts.append(aligned(head, map(_seeds, rows)))
     if rows := read(place, OTHER_SETTINGS):
         parts += ["# Other settings", other_settings(rows)]
     if rows := read(place, CALIBRATION):
         parts += [
             "# Size and power",
-            "How often each true claim failed and its far and near control passed, over independent repeats at a small "
-            "size, with the upper end of the 95 % interval of that share (Clopper and Pearson).",
-            aligned(["id", "repeats", "claim failed", "far passed", "near passed"], map(_calibration, rows)),
+            "How often each true claim failed and its wrong variant and sensitivity check passed, over independent "
+            "repeats at a small size, with the upper 95 % confidence limit of that share (Clopper and Pearson).",
+            aligned(
+                ["id", "repeats", "claim failed", "wrong variant passed", "sensitivity check passed"],
+                map(_calibration, rows),
+            ),
             _over_the_ledger(rows),
         ]
     return parts

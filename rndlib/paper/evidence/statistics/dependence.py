@@ -42,7 +42,8 @@ def dependence(
     cov: np.ndarray,
     likeness: Literal["errors", "squares", "distance"] = "distance",
 ) -> Finding:
-    """R between two heads of a network, averaged (in its square) over all pairs of heads, judged by its upper end.
+    """R between two heads of a network, averaged (in its square) over all pairs of heads, judged by its upper
+    confidence limit.
 
     `errors` (networks, heads, points) are of independently seeded networks with two or more heads; `cov` (points,
     points) is the law's covariance of one head's error.

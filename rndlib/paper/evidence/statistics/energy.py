@@ -36,7 +36,7 @@ def energy(samples: Any, law: Gaussian, wrong: Gaussian) -> Finding:
 
     `samples` (networks, points) are the outputs of four or more independently seeded networks; the covariance of
     `wrong` may be semidefinite. Since D is a metric, a value of at most 1/2 means that the networks are closer to the
-    law than to the wrong one. The interval, judged by its upper end, is that of the length of a mean.
+    law than to the wrong one. The interval, judged by its upper 95 % confidence limit, is that of the length of a mean.
     """
     sample = Sample.of(samples).each(lambda values: whitened(values, law))
     unit = gaussian_energy(law, wrong)

@@ -76,7 +76,7 @@ def calibration(ensemble: np.ndarray, rnd: np.ndarray) -> tuple[float, float]:
 
 @check
 def agreement(ensemble: np.ndarray, rnd: np.ndarray) -> Finding:
-    """The larger of |slope - 1| and 1 - correlation, each at the outer end of its interval over seeds (claim N3).
+    """The larger of |slope - 1| and 1 - correlation, each at its outer confidence limit over seeds (claim N3).
 
     `ensemble` and `rnd` are (seeds, points). The intervals are Student's, of the log slope and of Fisher's z; that of
     the slope is returned. The maximum is within a margin only if both are, so neither needs a correction for the other

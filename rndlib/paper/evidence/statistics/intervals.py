@@ -90,7 +90,7 @@ def length(square: float, gram: Float[np.ndarray, "n n"], along: Float[np.ndarra
 
 
 def root_finding(square: float, half_width: float, unit: float = 1.0) -> Finding:
-    """A distance, judged by its upper end, from the interval of its square in units of `unit`."""
+    """A distance, judged by its upper confidence limit, from the interval of its square in units of `unit`."""
     return Finding.upper(*(sqrt(max(of, 0) / unit) for of in (square, square - half_width, square + half_width)))
 
 

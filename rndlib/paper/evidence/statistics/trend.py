@@ -27,13 +27,13 @@ def relative_error(found: np.ndarray, expected: np.ndarray, scale: np.ndarray | 
 
 @check
 def typical(errors: np.ndarray) -> Finding:
-    """Geometric mean over networks of `errors`, `(networks,)`, judged by the upper end of its interval."""
+    """Geometric mean over networks of `errors`, `(networks,)`, judged by its upper confidence limit."""
     return Finding.upper(*map(exp, t_interval(logarithms("errors", errors))))
 
 
 @check
 def slope(widths: Sequence[int], differences: np.ndarray) -> Finding:
-    """Slope of log difference on log width by least squares, one fit per seed, judged by the upper end over seeds."""
+    """Slope of log difference on log width by least squares, one fit per seed, judged by the upper confidence limit."""
     return Finding.upper(*_slope(widths, differences))
 
 
