@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import linalg, stats
 
 from rndlib import MLP, kernels, laws
+from rndlib.theory.gaussian import mended
 
 NET = MLP(3, depth=2, activation="silu", sigma_w=1.5, sigma_b=0.1)
 RNG = np.random.default_rng(4)
@@ -344,6 +345,6 @@ def test_singular_kernels_without_repeated_points(time):
 
 def test_a_variance_far_below_zero_is_no_rounding():
     one = np.ones((1, 1))
-    np.testing.assert_array_equal(laws._gaussian(one[0], one[0], -1e-9 * one[0]).var, 0)
+    np.testing.assert_array_equal(mended(one[0], one[0], -1e-9 * one[0]).var, 0)
     with pytest.raises(ValueError, match="too ill-conditioned for a variance at row 0 of X_test"):
-        laws._gaussian(one[0], one[0], -1e-5 * one[0])
+        mended(one[0], one[0], -1e-5 * one[0])

@@ -255,7 +255,7 @@ MISTAKES = [
     ),
     Mistake(
         "the mean with the printed sign",
-        wrapped(laws, "_gaussian", lambda right, mean, *args: right(-mean, *args)),
+        wrapped(laws, "mended", lambda right, mean, *args: right(-mean, *args)),
         ENSEMBLES,
         "E1",
     ),

@@ -12,10 +12,9 @@ from rndlib.estimators import values
 from rndlib.estimators.automatic import MeanFunction
 from rndlib.estimators.base import Estimator, Functions, Prediction, Variances
 from rndlib.estimators.exact import Exact
-from rndlib.estimators.networks import Linear, Steps, start
+from rndlib.estimators.networks import Linear, Steps, check_linearised, start
 from rndlib.estimators.regressor import Regressor
 from rndlib.training.problem import Drawn
-from rndlib.training.solvers import GradientFlow
 from rndlib.training.weights import Role
 
 Members = TypeVar("Members", bound="_Ensemble")
@@ -176,11 +175,7 @@ class DeepEnsemble(_Ensemble):
 
     def _check(self) -> None:
         super()._check()
-        checks.require(isinstance(self.linearised, bool), f"linearised = {self.linearised!r}: give True or False")
-        checks.require(
-            not self.linearised or isinstance(self.solver, GradientFlow | None),
-            f"solver = {self.solver!r}: a linearised network takes GradientFlow(time=...) or None",
-        )
+        check_linearised(self.linearised, self.solver)
         values.check(self.gamma, self.net, self.solver, self.linearised)
 
     @property

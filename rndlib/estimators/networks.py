@@ -23,6 +23,15 @@ Points = Float[np.ndarray, "t *shape"]
 Labels = Float[np.ndarray, "n outputs"]
 
 
+def check_linearised(linearised: Any, solver: Any) -> None:
+    """Check whether networks are linearised, and that they can then be trained exactly."""
+    checks.require(isinstance(linearised, bool), f"linearised = {linearised!r}: give True or False")
+    checks.require(
+        not linearised or isinstance(solver, GradientFlow | None),
+        f"solver = {solver!r}: a linearised network takes GradientFlow(time=...) or None",
+    )
+
+
 def start(model: Any, drawn: Drawn, X: Points, dtype: str) -> PerHead:
     """e before training, at X."""
     return model._functions(drawn.start, X, dtype) + model._fixed(drawn, X, dtype)
@@ -37,6 +46,19 @@ def residual(model: Any, drawn: Drawn, X: Points) -> Float[np.ndarray, "bodies n
     if model._following is not None:
         r = r - np.swapaxes(model._following.discount * start(model, drawn, model._following.X, "float64"), 1, 2)
     return r if drawn.offsets is None else r + model._noise * drawn.offsets
+
+
+def targets(model: Any, X: Points, drawn: Drawn) -> PerHead:
+    """What networks f are trained to at X, so that e(X) = y; of values, rewards (`rndlib.training.problem.Problem`)."""
+    goal = model._goal(drawn) - model._fixed(drawn, X, "float64")
+    if model._following is not None:
+        goal = goal + model._following.discount * model._fixed(drawn, model._following.X, "float64")
+    return np.broadcast_to(goal, (*drawn.start[-1][0].shape[:2], len(X)))
+
+
+def exactly(flow: GradientFlow, left: float, by: str) -> Report:
+    """The report of linearised networks, solved for in the way `by`, with the residual `left`."""
+    return Report(flow.time, left, 0.0, 1, True, (f"Each head is solved for exactly, by {by}.",))
 
 
 def tangents(backend: Any, net: Network, drawn: Drawn, X: Points, dtype: str) -> PerHead:
@@ -73,14 +95,8 @@ class Steps:
             trained = (model.solver or GradientFlow()).train(task, model._loaded)
             return replace(trained, drawn=[task.drawn[tuple(block)] for block, _ in trained.blocks])
 
-        def targets(drawn: Drawn) -> PerHead:
-            goal = model._goal(drawn) - model._fixed(drawn, X, "float64")
-            if model._following is not None:
-                goal = goal + model._following.discount * model._fixed(drawn, model._following.X, "float64")
-            return np.broadcast_to(goal, (*drawn.start[-1][0].shape[:2], len(X)))
-
         heads, bodies = model._sizes
-        trained = train(role, heads, bodies, partial(model._draw, n_samples=len(X)), targets)
+        trained = train(role, heads, bodies, partial(model._draw, n_samples=len(X)), partial(targets, model, X))
         if y is None:
             return cls(trained)
         labels = y
@@ -140,13 +156,11 @@ class Linear:
             else:
                 v, left = linear.value_weights(backend, net, drawn.tangent, X, model._following, r, model.gamma), 0.0
                 by = "matrices, at the fixed point of temporal differences"
-            groups = slices(v.shape[2], column_group(net, len(block)))
-            pulled = [backend.pull_back(net, drawn.tangent, X, v[:, :, some]) for some in groups]
-            delta = mapped(lambda *parts: -np.concatenate(parts, axis=1), *pulled)
+            delta = mapped(np.negative, linear.pulled_back(backend, net, drawn.tangent, X, v))
             for change, psi in zip(delta, drawn.directions or [], strict=False):
                 for own, of_heads in zip(change, psi, strict=True):
                     own[:, :heads] -= of_heads.reshape(len(block), heads, *own.shape[2:])
-            report = Report(flow.time, left, 0.0, 1, True, (f"Each head is solved for exactly, by {by}.",))
+            report = exactly(flow, left, by)
             # What a prediction does not need would take as much memory again.
             return drawn._replace(directions=None, offsets=None), ([(v,), *delta], report)
 

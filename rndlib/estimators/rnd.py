@@ -14,10 +14,9 @@ from rndlib import checks
 from rndlib.estimators import values
 from rndlib.estimators.base import Estimator, Functions, Variances
 from rndlib.estimators.exact import Exact, fits
-from rndlib.estimators.networks import Linear, Steps
+from rndlib.estimators.networks import Linear, Steps, check_linearised
 from rndlib.theory.crowding import warn_if_narrow
 from rndlib.training.problem import Drawn
-from rndlib.training.solvers import GradientFlow
 from rndlib.training.weights import Role
 
 
@@ -37,11 +36,7 @@ class Distillation(Estimator):
         super()._check()
         checks.whole("heads", self.heads, at_least=1)
         checks.whole("bodies", self.bodies, at_least=1)
-        checks.require(isinstance(self.linearised, bool), f"linearised = {self.linearised!r}: give True or False")
-        checks.require(
-            not self.linearised or isinstance(self.solver, GradientFlow | None),
-            f"solver = {self.solver!r}: a linearised network takes GradientFlow(time=...) or None",
-        )
+        check_linearised(self.linearised, self.solver)
 
     def errors(self, X: ArrayLike) -> Functions:
         """Predictor minus target of every head at X (T, in_dim): (bodies * heads, T), one body after the other.

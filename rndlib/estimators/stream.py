@@ -6,6 +6,7 @@ Bayesian methods, and the point at which a linearised network has its tangent.
 
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -14,10 +15,10 @@ from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
 from rndlib import checks
-from rndlib.cores import parallel, slices
-from rndlib.estimators.networks import Linear, Steps
+from rndlib.cores import parallel
+from rndlib.estimators.networks import Linear, Steps, exactly, targets
 from rndlib.training import linear
-from rndlib.training.problem import Drawn, Task, Trained, column_group
+from rndlib.training.problem import Drawn, Task, Trained
 from rndlib.training.report import Report
 from rndlib.training.solvers import GradientFlow
 from rndlib.training.trees import mapped
@@ -108,21 +109,17 @@ def _steps(model: Any, X: np.ndarray, y: np.ndarray | None) -> Steps:
     """Networks trained on by their solver."""
     fit: Steps = model._fit
 
-    def train(trained: Trained, role: Role, targets: Any) -> Trained:
+    def train(trained: Trained, role: Role, goals: Any) -> Trained:
         def current(bodies: list[int]) -> Drawn:
             drawn, params = _at(trained, bodies)
             return drawn._replace(start=params)
 
         heads = trained.blocks[0][1][-1][0].shape[1]
-        task = Task(model.net_, heads, trained.bodies, role, model._seed, X, current, targets)
+        task = Task(model.net_, heads, trained.bodies, role, model._seed, X, current, goals)
         after = (model.solver or GradientFlow()).train(task, model._loaded)
         return replace(after, drawn=[_at(trained, block)[0] for block, _ in after.blocks])
 
-    def targets(drawn: Drawn) -> np.ndarray:
-        goal = model._goal(drawn) - model._fixed(drawn, X, "float64")
-        return np.broadcast_to(goal, (*drawn.start[-1][0].shape[:2], len(X)))
-
-    trained = train(fit.trained, Role.PREDICTOR, targets)
+    trained = train(fit.trained, Role.PREDICTOR, partial(targets, model, X))
     if fit.mean is None or y is None:
         return Steps(trained)
     # The mean network began at `tangent`, whose function is subtracted from it.
@@ -144,11 +141,9 @@ def _linear(model: Any, X: np.ndarray, y: np.ndarray | None) -> Linear:
             means = fit.pushed(exact, drawn, [before, *delta], slice(model._sizes[0], None), X)
             errors = np.concatenate([errors, means - y.T], axis=1)
         v, left, by = linear.weights(backend, net, drawn.tangent, X, np.swapaxes(errors, 1, 2), flow, 0.0)
-        groups = slices(v.shape[2], column_group(net, len(v)))
-        pulled = [backend.pull_back(net, drawn.tangent, X, v[:, :, some]) for some in groups]
-        moved = mapped(lambda *parts: np.concatenate(parts, axis=1), *pulled)
-        report = Report(flow.time, left, 0.0, 1, True, (f"Each head is solved for exactly, by {by}.",))
-        return [(np.concatenate([before[0], v], axis=1),), *mapped(lambda a, b: a - b, delta, moved)], report
+        moved = linear.pulled_back(backend, net, drawn.tangent, X, v)
+        after = [(np.concatenate([before[0], v], axis=1),), *mapped(lambda a, b: a - b, delta, moved)]
+        return after, exactly(flow, left, by)
 
     trained = fit.trained
     results = parallel(one, zip(trained.drawn, (params for _, params in trained.blocks), strict=True))

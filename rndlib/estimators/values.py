@@ -36,6 +36,4 @@ def following(model: Any, points: np.ndarray, X_next: ArrayLike | None, terminal
         return None
     checks.require(X_next is not None, f"X_next = None with gamma = {model.gamma!r}: give the states that follow X")
     states = checks.points_of_any_shape("X_next", [] if X_next is None else X_next, points.shape[1:])
-    rows, n = len(states), len(points)
-    checks.require(rows == n, f"X_next has {rows} rows: give {n}, one for each of X")
-    return Following(states, reference.discounts(model.gamma, terminal, n))
+    return Following(states, reference.discounts(model.gamma, terminal, states, len(points)))

@@ -23,8 +23,7 @@ from scipy import stats
 from rndlib import checks
 from rndlib.theory import reference
 from rndlib.theory.dynamics import covariance, gain
-from rndlib.theory.gaussian import Gaussian as Gaussian
-from rndlib.theory.gaussian import mended as _gaussian
+from rndlib.theory.gaussian import Gaussian, mended
 from rndlib.theory.reference import Network
 from rndlib.theory.streams import Stage as Stage
 from rndlib.theory.streams import stream as stream
@@ -167,4 +166,4 @@ def _trained(
     noise = noise_std**2 * np.eye(len(X))
     G = gain(train.ntk + noise, across.ntk, time, learning_rate)
     XX, Xx, xx = (getattr(kernel, prior) for kernel in (train, across, test))
-    return _gaussian(G.T @ y, xx, covariance(G, XX + noise, Xx, xx))
+    return mended(G.T @ y, xx, covariance(G, XX + noise, Xx, xx))

@@ -14,7 +14,6 @@ M = (I, -D)^T A^-T Theta_Xz. Otherwise training diverges, although the formula s
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rndlib import checks
 from rndlib.theory import reference
 from rndlib.theory.dynamics import covariance, fixed_point
 from rndlib.theory.gaussian import Gaussian, mended
@@ -92,9 +91,8 @@ def _at_fixed_point(
     """The law of what starts as a centred process with `scale` times kappa."""
     train, r, tests, _ = reference.inputs(net, X, rewards, X_test, np.inf, None, 0.0, labels="rewards")
     _, following = reference.points(net, train, X_next, "X_next")
-    n, rows = len(train), len(following)
-    checks.require(rows == n, f"X_next has {rows} rows: give {n}, one for each of X")
-    discount, both = reference.discounts(gamma, terminal, n), np.concatenate([train, following])
+    n, both = len(train), np.concatenate([train, following])
+    discount = reference.discounts(gamma, terminal, following, n)
     on, across = reference.between(net, both, both), reference.between(net, both, tests)
     test = reference.between(net, tests, tests) if full_cov else reference.diagonal(net, tests)
     G = fixed_point(on.ntk[:n, :n] - discount[:, None] * on.ntk[n:, :n], across.ntk[:n], gamma)

@@ -11,7 +11,7 @@ eigenvalues are taken out first, by a randomised Nystroem approximation of Theta
 Udell, 2023).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf, log
 from types import SimpleNamespace
 
@@ -23,7 +23,7 @@ from rndlib.any_network import Network
 from rndlib.cores import slices
 from rndlib.theory.dynamics import fixed_point, gain
 from rndlib.training import matrices
-from rndlib.training.backends import Backend, Columns
+from rndlib.training.backends import Backend, Changes, Columns
 from rndlib.training.exponential import conjugate_gradients
 from rndlib.training.problem import column_group
 from rndlib.training.solvers.flow import GradientFlow
@@ -100,6 +100,11 @@ def value_weights(
     return np.stack([fixed_point(own.T, differences, gamma) for own, differences in zip(A, r, strict=True)])
 
 
+def pulled_back(backend: Backend, net: Network, point: Params, X: Float[np.ndarray, "n *shape"], v: Columns) -> Changes:
+    """J' v of networks of one output, for every column of v (bodies, N, columns), as many at a time as memory holds."""
+    return mapped(lambda *parts: np.concatenate(parts, axis=1), *_pulled(backend, net, point, X, v))
+
+
 def transfer(
     backend: Backend,
     net: Network,
@@ -109,9 +114,14 @@ def transfer(
     X_test: Float[np.ndarray, "t *shape"],
 ) -> Float[np.ndarray, "bodies columns t"]:
     """Theta(X_test, X) v of networks of one output, for every column of v (bodies, N, columns)."""
-    groups = (v[:, :, some] for some in slices(v.shape[2], column_group(net, len(v))))
-    pulled = (backend.pull_back(net, point, X, group) for group in groups)
+    pulled = _pulled(backend, net, point, X, v)
     return np.concatenate([backend.push_forward(net, point, each, X_test, "float64") for each in pulled], axis=1)
+
+
+def _pulled(backend: Backend, net: Network, point: Params, X: np.ndarray, v: Columns) -> Iterator[Changes]:
+    """J' v of some columns at a time."""
+    groups = (v[:, :, some] for some in slices(v.shape[2], column_group(net, len(v))))
+    return (backend.pull_back(net, point, X, group) for group in groups)
 
 
 def solve(product: Product, r: Rows, noise: float) -> Rows:

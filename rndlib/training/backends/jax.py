@@ -16,7 +16,7 @@ from rndlib.activations import NUMPY, Functions
 from rndlib.any_network import Network
 from rndlib.network import MLP
 from rndlib.training.backends import Backend, Program
-from rndlib.training.backends.linearised import Linearised, LinearMLP, LinearNetwork, apply
+from rndlib.training.backends.linearised import Linearised, LinearMLP, LinearNetwork, apply, layer_product
 
 try:
     from jax import enable_x64  # pyright: ignore[reportAttributeAccessIssue]
@@ -156,7 +156,7 @@ class JaxBackend(Backend):
 
     def across(self, x: Any, w: Any) -> Any:
         if x.shape[1] > NARROW:
-            return x @ w.mT
+            return layer_product(x, w)
         return sum((x[:, j : j + 1] * w[:, j] for j in range(1, x.shape[1])), x[:, :1] * w[:, 0])
 
     def gram(self, a: Any) -> Any:

@@ -58,7 +58,18 @@ class Linearised(ABC):
         """J' v for several columns of v, (N, columns), of one network of one output: (columns, ...)."""
 
 
-def apply(net: MLP, params: Any, X: Array, phi: Any, across: Any = None) -> Array:
+def layer_product(x: Array, w: Array) -> Array:
+    """x w', of a layer with inputs x (N, n_{l-1}) and weights w (n_l, n_{l-1}).
+
+    >>> import numpy as np
+    >>> from rndlib.training.backends.linearised import layer_product
+    >>> layer_product(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]))
+    array([[11.]])
+    """
+    return x @ w.mT
+
+
+def apply(net: MLP, params: Any, X: Array, phi: Any, across: Any = layer_product) -> Array:
     """f(X; theta) of Eq. 1, of one network or of a stack of them, (..., N, K).
 
     across: x w' of a layer, where a library has a faster product.
@@ -217,8 +228,8 @@ def _size(params: Any) -> int:
     return sum(prod(a.shape) for layer in params for a in layer)
 
 
-def _affine(net: MLP, x: Array, w: Array, b: Array, across: Any = None) -> Array:
-    return (x @ w.mT if across is None else across(x, w)) + net.sigma_b * b[..., None, :]
+def _affine(net: MLP, x: Array, w: Array, b: Array, across: Any = layer_product) -> Array:
+    return across(x, w) + net.sigma_b * b[..., None, :]
 
 
 def _backward(v: Array, weights: list[Array], slopes: list[Array]) -> list[Array]:
