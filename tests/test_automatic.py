@@ -184,6 +184,24 @@ def test_any_table_has_an_answer(kind, data):
         assert np.isfinite(model.predict(points)).all()
 
 
+@pytest.mark.parametrize(("n", "in_dim"), [(1, 1), (5, 4), (20, 50)])
+def test_a_few_rows_are_not_taken_for_many(n, in_dim):
+    """With as many hyperparameters as rows, new labels are hardly less likely than by their own mean and deviation.
+
+    Without the prior of the hyperparameters they are by 3 nats each and more: the evidence is largest without noise.
+    """
+    lost = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        points, direction = rng.normal(size=(n + 200, in_dim)), rng.normal(size=in_dim) / np.sqrt(in_dim)
+        labels = np.sin(2 * points @ direction) + 0.3 * rng.normal(size=n + 200)
+        model, new = BayesianRND().fit(points[:n], labels[:n]), labels[n:]
+        mean, std = model.predict(points[n:], return_std=True)
+        likely = norm.logpdf(new, mean, np.hypot(std, model.noise_std_))
+        lost.append(np.mean(norm.logpdf(new, new.mean(), new.std()) - likely))
+    assert np.median(lost) < 1
+
+
 def test_random_states():
     """`random_state` is where scikit-learn's meta-estimators put their seeds."""
     one, other, again = (BayesianRND(random_state=state).fit(X, Y).errors(X_TEST[:3]) for state in (1, 2, 1))

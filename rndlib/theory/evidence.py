@@ -2,6 +2,10 @@
 
 Theta is the NTK of an erf network that reads X / input_scales. Its log evidence has analytic derivatives
 (`rndlib.theory.erf`), which L-BFGS follows from several starts. Outputs share the kernel, and their evidences add up.
+
+Few rows leave many hyperparameters open, and the largest evidence then has no noise and a function that hangs on one
+column. So the logs of input_scale / sigma_w, sigma_w, sigma_b, s and 2 noise_std have standard normal priors, in units
+in which columns of X and y have deviation 1.
 """
 
 from collections.abc import Sequence
@@ -24,9 +28,7 @@ _FEW, _TRIAL, _FULL = 200, 20, 100
 # (sigma_w, sigma_b) to start from: with small biases the network is a smooth function of scalar products, with large
 # ones of differences of points. Evidence has optima of both kinds.
 _STARTS = [(1.0, 0.5), (0.5, 8.0)]
-# Prior deviation of log sigma_w and log sigma_b about 0. Without it, evidence from few points takes them to 0.01
-# or 100, and other points are predicted worse.
-_SPREAD = 1.0
+_NOISE_GUESS = 0.5  # median of its prior
 # Where each hyperparameter is sought, for columns of X and y of deviation 1.
 _INPUT_SCALE, _WEIGHT, _BIAS, _OUTPUT, _NOISE = (1e-3, 1e4), (0.1, 10.0), (1e-2, 1e2), (1e-3, 1e3), (1e-3, 3.0)
 
@@ -97,15 +99,17 @@ def maximise(
     few = order[:_FEW]
     starts = [(depth, _start(depth, X[few], *sigmas, bounds)) for depth in depths for sigmas in _STARTS]
     # A few points take each start near its optimum, but only all of them tell which optimum is best.
-    for rows, iterations, kept in ((few, _TRIAL, len(starts)), (order, _TRIAL // 2, 1), (order, _FULL, 1)):
+    for rows, iterations in ((few, _TRIAL), (order, _TRIAL // 2), (order, _FULL)):
         ends = [(depth, *_climb(X[rows], Y[rows], depth, at, bounds, noise_std, iterations)) for depth, at in starts]
         ends.sort(key=lambda end: end[2])
-        starts = [(depth, at) for depth, at, _ in ends[:kept]]
+        starts = [(depth, at) for depth, at, _ in ends]
+        if rows is order:  # the best of each depth
+            starts = list({depth: (depth, at) for depth, at in reversed(starts)}.values())
     depth, at, loss = ends[0]
     if loss == inf:
         raise _singular("of X", noise_std)
     net, scales, output_scale, noise = _read(at, depth, X.shape[1], noise_std)
-    return Hyperparameters(net, scales, output_scale, noise, _prior(at)[0] - loss, len(order))
+    return Hyperparameters(net, scales, output_scale, noise, _prior(at, bounds)[0] - loss, len(order))
 
 
 def _bounds(in_dim: int, noise_std: float | None, input_scales: Vector | None) -> Bounds:
@@ -119,17 +123,22 @@ def _bounds(in_dim: int, noise_std: float | None, input_scales: Vector | None) -
 
 def _start(depth: int, X: Points, sigma_w: float, sigma_b: float, bounds: Bounds) -> Vector:
     """Input scales that undo sigma_w, a mean prior variance of 1 and a noise of a half, within bounds."""
-    start = np.log([*[sigma_w] * X.shape[1], sigma_w, sigma_b, 1.0, 0.5])
+    start = np.log([*[sigma_w] * X.shape[1], sigma_w, sigma_b, 1.0, _NOISE_GUESS])
     net, scales, _, _ = _read(np.clip(start, *bounds.T), depth, X.shape[1], None)
     start[-2] = -np.log(np.mean(kernels.diagonal(net, X / scales).ntk)) / 2
     return np.clip(start, *bounds.T)
 
 
-def _prior(at: Vector) -> tuple[float, Vector]:
-    """Minus the log density of `at`, up to a constant, and its derivatives: of log sigma_w and log sigma_b alone."""
-    slope = np.zeros_like(at)
-    slope[-4:-2] = at[-4:-2] / _SPREAD**2
-    return float(slope @ at / 2), slope
+def _prior(at: Vector, bounds: Bounds) -> tuple[float, Vector]:
+    """Minus the log density of `at`, up to a constant, and its derivatives. What is fixed has none."""
+    in_dim = len(at) - 4
+    deviations = at.copy()
+    deviations[:in_dim] -= at[in_dim]
+    deviations[-1] -= log(_NOISE_GUESS)
+    deviations[bounds[:, 0] == bounds[:, 1]] = 0
+    slope = deviations.copy()
+    slope[in_dim] -= deviations[:in_dim].sum()
+    return float(deviations @ deviations / 2), slope
 
 
 def _read(at: Vector, depth: int, in_dim: int, noise_std: float | None) -> tuple[MLP, Vector, float, float]:
@@ -149,7 +158,7 @@ def _climb(
     def loss(at: Vector) -> tuple[float, Vector]:
         nonlocal best_at, best
         value, slope = negative_log_evidence(X, Y, *_read(at, depth, X.shape[1], noise_std))
-        improbable, back = _prior(at)
+        improbable, back = _prior(at, bounds)
         value += improbable
         if value < best:
             best_at, best = at.copy(), value
