@@ -185,7 +185,7 @@ def _halved(
     coefficients = np.concatenate([coefficients, np.zeros_like(coefficients[: len(coefficients) % 2])])
     count = len(coefficients)
     means = np.tensordot(np.cos(np.pi / 2 * np.arange(count)), coefficients[:, 1], 1)  # at the right angle
-    cosine = chebyshev.chebinterpolate(lambda x: -np.sin(np.pi / 2 * x), count - 1)
+    cosine = _to_chebyshev(count) @ np.cos(np.pi / 2 * (1 + _chebyshev_points(count)))
     rest = coefficients.copy()
     rest[:, 0] -= np.multiply.outer(cosine, means * scale)
     rest[0, 1] -= means
