@@ -202,39 +202,6 @@ def test_more_data_and_more_time_leave_less_variance(fields, seed, noise_std, ti
 # ---------------------------------------------------------------------------------------------- against draws
 
 
-def largest_z(draws, cov):
-    """Largest deviation of the second moments from `cov` in standard errors, (S_ii S_jj + S_ij^2) / n for Gaussians."""
-    variance = np.diag(cov)
-    error = np.sqrt((np.outer(variance, variance) + cov**2) / len(draws))
-    return (np.abs(draws.T @ draws / len(draws) - cov) / error).max()
-
-
-@pytest.mark.parametrize(("time", "noise_std"), [(inf, 0), (2.0, 0), (inf, 0.5), (2.0, 0.5)])
-def test_draws_follow_the_laws(time, noise_std):
-    """Functions drawn at initialisation and trained one by one. 5 of 15 entries' standard errors: chance below 1e-5."""
-    rng = np.random.default_rng(7)
-    tests = X_TEST[2:]
-    points = np.vstack([X, tests])
-    n, m = len(X), 40_000
-    A = theta(X, X) + noise_std**2 * np.eye(n)
-    G = gain(A, theta(X, tests), decay(A, time))
-
-    def trained_error(prior):
-        start = np.linalg.cholesky(prior + 1e-12 * np.eye(len(points))) @ rng.normal(size=(len(points), m))
-        residual = start[:n] + noise_std * rng.normal(size=(n, m))
-        return (start[n:] - G.T @ residual).T
-
-    bayesian = laws.bayesian_rnd_error(NET, X, tests, time, noise_std, full_cov=True).cov
-    assert largest_z(trained_error(theta(points, points)), bayesian) < 5
-    if noise_std == 0:
-        standard = laws.rnd_error(NET, X, tests, time, full_cov=True).cov
-        assert standard is not None
-        draws = trained_error(2 * kappa(points, points))
-        assert largest_z(draws, standard) < 5
-        assert largest_z(draws, standard / 2) > 5  # one prior in place of two
-        assert largest_z(draws, bayesian) > 5
-
-
 def test_mean_square_is_the_law_of_a_mean_square():
     rng = np.random.default_rng(0)
     variance, dof, n = 2.5, 6, 4000

@@ -186,13 +186,15 @@ class Estimator(Networks, BaseEstimator):
             "false_alarms: its threshold is that of one fit: leave it out to call partial_fit",
         )
         checks.require(now.gamma is None, f"gamma = {now.gamma!r}: values have no partial_fit: fit all transitions")
-        points = self._points(X)[1]
+        given, points = self._points(X)
         if now._labels is not None:
             checks.require(y is not None, "y = None: the first call had labels: give them to each")
             labels = checks.outputs("y", [] if y is None else y, len(points))
-            own, given = now._outputs, labels.shape[1:]
-            checks.require(given == own, f"y has outputs {given}: give {own}, as in the first call")
-            now._labels = labels.reshape(len(points), -1) - now._prior(points)
+            outputs = labels.shape[1:]
+            checks.require(
+                outputs == now._outputs, f"y has outputs {outputs}: give {now._outputs}, as in the first call"
+            )
+            now._labels = labels.reshape(len(points), -1) - now._prior(given)
         now._fit = now._fit.further(now, points, now._labels_of_mean)
         report = now._fit.trained.report
         now._report = replace(report, notes=(*report.notes, STREAM), departure=None)
