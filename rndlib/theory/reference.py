@@ -41,8 +41,8 @@ def blocks(
     net: Network, X: np.ndarray, X_test: np.ndarray, full_cov: bool
 ) -> tuple[kernels.Kernel, kernels.Kernel, kernels.Kernel]:
     """The kernels on X, between X and X_test, and on X_test or, without `full_cov`, of each of its points."""
-    test = between(net, X_test, X_test) if full_cov else diagonal(net, X_test)
-    return between(net, X, X), between(net, X, X_test), test
+    train, across = between(net, X, X), between(net, X, X_test)
+    return train, across, between(net, X_test, X_test) if full_cov else diagonal(net, X_test)
 
 
 def points(
