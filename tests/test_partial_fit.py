@@ -1,4 +1,4 @@
-"""`partial_fit` against the map of training written out for each network, of which tests/test_streams.py has the law."""
+"""`partial_fit` against the map of training written out for each network; tests/test_streams.py has its law."""
 
 from functools import partial
 from math import inf
