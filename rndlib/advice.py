@@ -7,7 +7,6 @@ import json
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from math import isnan, log
@@ -21,8 +20,8 @@ class Ratio(NamedTuple):
     """A ratio that should be 1, with the ends of its 95 % interval.
 
     >>> from rndlib import advice
-    >>> advice.table()[0].ratios["rnd"].value < 1
-    True
+    >>> advice.Ratio(0.9, 0.85, 0.95).verdict
+    'safe'
     """
 
     value: float
@@ -31,18 +30,12 @@ class Ratio(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        """How the number can be read: "safe" within a quarter of 1, "biased" within a factor of 2, or "meaningless".
-
-        >>> from rndlib import advice
-        >>> advice.Ratio(0.9, 0.85, 0.95).verdict
-        'safe'
-        """
+        """How the number can be read: "safe" within a quarter of 1, "biased" within a factor of 2, or "meaningless"."""
         away = max(abs(log(self.low)), abs(log(self.high)))
         return "safe" if away <= log(1.25) else "biased" if abs(log(self.value)) <= log(2) else "meaningless"
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One measured setting: which assumption it violates, how strongly, and its ratios.
 
     "rnd" is half the RND error over the ensemble variance, "bayesian" the Bayesian RND error over the posterior's.
@@ -60,35 +53,20 @@ class Row:
 
 @cache
 def table() -> tuple[Row, ...]:
-    """All measured settings, in the order of `words`.
-
-    >>> from rndlib import advice
-    >>> len(advice.table()) == sum(len(row.ratios) == 4 for row in advice.table())
-    True
-    """
+    """All measured settings, in the order of `words`."""
     return tuple(
         Row(row["assumption"], row["strength"], {name: Ratio(*ratio) for name, ratio in row["ratios"].items()})
-        for row in json.loads(_text("advice.json"))["rows"]
+        for row in json.loads((files("rndlib") / "advice.json").read_text(encoding="utf-8"))["rows"]
     )
 
 
 @cache
 def words() -> dict[str, dict[str, str]]:
-    """For each assumption its name (`row`, `label`), why violating it matters (`why`), and what to do (`advice`).
-
-    >>> from rndlib import advice
-    >>> advice.words()["noise"]["advice"]
-    'Estimate the noise first.'
-    """
-    return tomllib.loads(_text("advice.toml"))
+    """For each assumption its name (`row`, `label`), why violating it matters (`why`), and what to do (`advice`)."""
+    return tomllib.loads((files("rndlib") / "advice.toml").read_text(encoding="utf-8"))
 
 
-def _text(name: str) -> str:
-    return (files("rndlib") / name).read_text(encoding="utf-8")
-
-
-@dataclass(frozen=True)
-class Advice:
+class Advice(NamedTuple):
     """What was measured nearest to a setting.
 
     rnd, bayesian: Whether half the RND error is an ensemble's variance, and the Bayesian RND error a posterior's:
@@ -130,13 +108,22 @@ def explain_setting(**setting: Any) -> Advice:
     unknown = set(setting) - set(words())
     if unknown or not setting:
         raise ValueError(f"{', '.join(sorted(unknown)) or 'no argument'}: give some of {', '.join(words())}")
-    found = [(name, value, _nearest(name, value)) for name, value in setting.items()]
-    near = [row for _, _, rows in found for row in rows]
-    return Advice(_worst("rnd", near), _worst("bayesian", near), tuple(_reason(*each) for each in found))
+    found = {name: _nearest(name, value) for name, value in setting.items()}
 
+    def worst(name: str) -> Verdict:
+        verdicts: list[Verdict] = [row.ratios[name].verdict for rows in found.values() for row in rows]
+        return max(verdicts, key=_WORST.index)
 
-def _worst(name: str, near: list[Row]) -> Verdict:
-    return _WORST[max(_WORST.index(row.ratios[name].verdict) for row in near)]
+    reasons = []
+    for name, near in found.items():
+        about = words()[name]
+        measured = "; ".join(
+            f"with {row.strength}, RND is {row.ratios['rnd'].value:.2g} of the ensemble's variance and Bayesian RND "
+            f"{row.ratios['bayesian'].value:.2g} of the posterior's"
+            for row in near
+        )
+        reasons.append(f"{about['label']}, {setting[name]} asked: {measured}. {about['why']} {about['advice']}")
+    return Advice(worst("rnd"), worst("bayesian"), tuple(reasons))
 
 
 def _nearest(name: str, value: Any) -> list[Row]:
@@ -158,13 +145,3 @@ def _number(text: str) -> float | str:
     with suppress(ValueError):
         return float(top) / float(bottom or 1)
     return text
-
-
-def _reason(name: str, value: Any, near: list[Row]) -> str:
-    about = words()[name]
-    measured = "; ".join(
-        f"with {row.strength}, RND is {row.ratios['rnd'].value:.2g} of the ensemble's variance and Bayesian RND "
-        f"{row.ratios['bayesian'].value:.2g} of the posterior's"
-        for row in near
-    )
-    return f"{about['label']}, {value} asked: {measured}. {about['why']} {about['advice']}"

@@ -14,7 +14,7 @@ from sklearn.model_selection import train_test_split
 
 from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, kernels, laws
 from rndlib.estimators import exact
-from rndlib.estimators.networks import Linear
+from rndlib.estimators.fits import Linear
 from rndlib.estimators.rnd import quantile_of_new
 
 ENSEMBLES = (DeepEnsemble, BayesianEnsemble)

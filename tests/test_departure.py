@@ -22,8 +22,7 @@ from rndlib import (
     kernels,
     laws,
 )
-from rndlib.estimators.departure import Departure, DepartureWarning
-from rndlib.estimators.measure import measure, probes
+from rndlib.estimators.departure import Departure, DepartureWarning, measure, probes
 from rndlib.paper.practice.assumptions import SETTINGS
 from rndlib.theory.kernels import Kernel
 

@@ -17,7 +17,8 @@ MODULES = [
 ]  # fmt: skip
 
 SEAM = {"Backend", "Linearised", "Solver", "chunked", "train", "run"}
-"""What solvers and backends do for each other: a user meets it in the examples of the estimators."""
+SEAM |= {"of", "measure", "probes", "table", "words", "verdict", "doubled"}
+"""What the library's parts do for each other: a user meets it in the examples of the estimators and the laws."""
 
 PARSER = doctest.DocTestParser()
 

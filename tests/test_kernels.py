@@ -19,7 +19,7 @@ PROMISED |= dict.fromkeys(["silu", "tanh", "softplus", "sin"], 1e-10)
 NAMES = sorted(PROMISED)
 KINKS, SMOOTH = ("relu", "leaky_relu"), ("erf", "gelu")  # closed forms; the others are interpolated
 
-few = settings(max_examples=40, deadline=None, derandomize=True)
+few = settings(max_examples=25, deadline=None, derandomize=True)
 # Fields, not networks: the checker of annotations draws random numbers, which a strategy may not.
 networks = st.fixed_dictionaries(
     {
@@ -90,7 +90,7 @@ def test_interpolated_expectations_are_those_of_a_rule_in_the_plane(name, larges
 
 # ---------------------------------------------------------------------------------------------- against quadrature
 
-CASES = [(2.0, 0.0, 4), (2.0, 0.1, 2), (1.5, 0.1, 3), (2.0, 1.0, 4), (0.5, 0.0, 2)]
+CASES = [(2.0, 0.0, 4), (2.0, 1.0, 4), (0.5, 0.0, 2)]  # the ends of what is promised
 
 
 def awkward_points():

@@ -1,5 +1,6 @@
-"""`partial_fit` against the map of training written out for each network, and against `laws.stream`."""
+"""`partial_fit` against the map of training written out for each network; tests/test_streams.py has its law."""
 
+from functools import partial
 from math import inf
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from networks import BACKENDS, body, jacobian, relative, runge_kutta, values
 from scipy import linalg
 
-from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, GradientDescent, GradientFlow, laws
+from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, GradientDescent, GradientFlow
 from rndlib.training.backends.jax import in_float64
 from rndlib.training.weights import Role, draw, draw_directions
 
@@ -72,14 +73,6 @@ def test_linearised_heads_are_the_map_in_turn(backend, time):
     assert relative(g, before[1]) < 1e-9
 
 
-def test_linearised_heads_have_the_law_of_their_own_kernel():
-    """800 heads of one wide body, whose kernel is nearly that of the limit: variances to 4 standard errors or 5 %."""
-    net, stages = MLP(3, width=2048, sigma_b=0.5), [laws.Stage(X[window]) for window in WINDOWS]
-    model = in_turn(BayesianRND(net, 800, linearised=True))
-    law = laws.stream(net, stages, X_TEST, "bayesian_rnd")
-    assert np.abs(model.variance(X_TEST) / law.var - 1).max() < 4 * np.sqrt(2 / 800) + 0.05
-
-
 # ----------------------------------------------------------------------------------------- trained: gradients in turn
 
 
@@ -133,27 +126,13 @@ def test_bayesian_targets_stay_those_of_the_start(directions):
     assert relative(model.predict(X_TEST), mean[0]) < 3e-3
 
 
-@pytest.mark.parametrize("kind", ["ensemble", "rnd", "bayesian_rnd"])
-def test_wide_networks_come_near_the_law(kind):
-    """Errors of variance and mean, in the law's variances, fall with the width; 200 networks each."""
-    stages = [laws.Stage(X[window], Y[window], 1.0) for window in WINDOWS]
-    made = {"ensemble": DeepEnsemble, "rnd": RND, "bayesian_rnd": BayesianRND}
-    net, size = MLP(3, width=1024, sigma_b=0.5), {"members": 200} if kind == "ensemble" else {"heads": 1, "bodies": 200}
-    model = in_turn(made[kind](net, **size, solver=GradientFlow(1.0, rtol=0.02)))
-    law = laws.stream(net, stages, X_TEST, kind, full_cov=True)
-    assert law.cov is not None
-    functions = model.functions(X_TEST) if kind == "ensemble" else model.errors(X_TEST)
-    white = np.linalg.solve(np.linalg.cholesky(law.cov[:4, :4]), (functions - law.mean)[:, :4].T)
-    # 200 draws of a mean and a variance: 0.07 and 0.1 are a standard error, of which the largest of four is within 4.
-    assert np.abs(white.mean(axis=1)).max() < 0.28
-    assert np.abs(white.var(axis=1) - 1).max() < 0.4
-
-
-def test_a_bayesian_ensemble_goes_on_too():
-    """Nested stages to convergence are one fit on all points, for linear networks without hidden layers."""
-    net = MLP(3, depth=1, sigma_b=0.5)
-    model = BayesianEnsemble(net, 3, seed=SEED).partial_fit(X[:2], Y[:2]).partial_fit(X[:4], Y[:4])
-    once = BayesianEnsemble(net, 3, seed=SEED).fit(X[:4], Y[:4])
+@pytest.mark.parametrize(
+    ("kind", "depth", "options"), [(BayesianEnsemble, 1, {}), (DeepEnsemble, 2, {"linearised": True})]
+)
+def test_nested_stages_of_linear_networks_are_one_fit(kind, depth, options):
+    """To convergence, on all points."""
+    make = partial(kind, MLP(3, width=64, depth=depth, sigma_b=0.5), 3, seed=SEED, **options)
+    model, once = make().partial_fit(X[:2], Y[:2]).partial_fit(X[:4], Y[:4]), make().fit(X[:4], Y[:4])
     np.testing.assert_allclose(model.functions(X_TEST), once.functions(X_TEST), atol=1e-8)
 
 

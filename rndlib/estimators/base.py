@@ -1,6 +1,6 @@
 """What the four estimators have in common: their parameters, what `fit` makes of its arguments, and what it leaves.
 
-`rndlib.estimators.functions` has the networks. `variance` is the sample variance of the e, or their mean square.
+`rndlib.estimators.functions` has the networks, and `rndlib.estimators.fits` what training leaves of them.
 """
 
 import warnings
@@ -12,22 +12,23 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from scipy.special import ndtri
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 from rndlib import checks
 from rndlib.any_network import AnyNetwork
-from rndlib.estimators import measure
+from rndlib.estimators import departure
 from rndlib.estimators.automatic import choose, prior_std
-from rndlib.estimators.departure import DepartureWarning
 from rndlib.estimators.exact import Exact
-from rndlib.estimators.functions import Networks
-from rndlib.estimators.networks import Linear, Steps
-from rndlib.estimators.stream import Streamed
+from rndlib.estimators.fits import Linear, Steps
+from rndlib.estimators.functions import Following, Networks
 from rndlib.network import MLP
+from rndlib.theory import reference
 from rndlib.training import backends
-from rndlib.training.solvers import Report, Solver
+from rndlib.training.solvers import GradientDescent, GradientFlow, Report, Solver
 
 Functions = Float[np.ndarray, "functions t *outputs"]
 Variances = Float[np.ndarray, "t *outputs"]
@@ -37,9 +38,19 @@ Model = TypeVar("Model", bound="Estimator")
 CHOSEN = ("net_", "noise_std_", "input_scales_", "log_evidence_")
 """Attributes of a fitted model that automatic mode chooses."""
 
+STREAM = "Trained further from its weights on other data: held against no theorem, but `laws.stream` has its limit."
+
+
+def _given(model: Any) -> bool:
+    if model.net is None:
+        raise AttributeError(
+            "net = None: the automatic estimator chooses anew for all rows: call fit, or give a network"
+        )
+    return True
+
 
 @dataclass(eq=False, repr=False)
-class Estimator(Networks, Streamed, BaseEstimator):
+class Estimator(Networks, BaseEstimator):
     """A scikit-learn estimator whose parameters are the fields of a dataclass.
 
     The constructor checks them, and `fit` checks them again, as they can be set. `fit` keeps a copy of the estimator
@@ -59,8 +70,9 @@ class Estimator(Networks, Streamed, BaseEstimator):
     noise_std = None  # of estimators without noise
     prior_mean = None  # of estimators without labels
     gamma = None  # of estimators without values
-    _following = None  # what follows each training point, of values
+    linearised = False  # of estimators that cannot be
     _covered = True  # whether a theorem is about them
+    _labels_of_mean = None  # of estimators that train a mean on labels
     _as_fitted = None
 
     def __post_init__(self):
@@ -89,6 +101,19 @@ class Estimator(Networks, Streamed, BaseEstimator):
         checks.choice("dtype", self._precision, ("float32", "float64"))
         if self.noise_std is not None:
             checks.non_negative("noise_std", self.noise_std)
+        checks.require(isinstance(self.linearised, bool), f"linearised = {self.linearised!r}: give True or False")
+        checks.require(
+            not self.linearised or isinstance(solver, GradientFlow | None),
+            f"solver = {solver!r}: a linearised network takes GradientFlow(time=...) or None",
+        )
+        if self.gamma is not None:
+            checks.non_negative("gamma", self.gamma)
+            missing = f"gamma = {self.gamma!r} with net = None: give the network that the values are of"
+            checks.require(net is not None, missing)
+            checks.require(
+                self.linearised or isinstance(solver, GradientDescent),
+                f"solver = {solver!r} with gamma = {self.gamma!r}: give GradientDescent(...), or linearised=True",
+            )
         checks.require(mean is None or callable(mean), f"prior_mean = {mean!r}: give a function of X, or None for zero")
         checks.require(
             self.input_scales is None or net is None,
@@ -129,7 +154,52 @@ class Estimator(Networks, Streamed, BaseEstimator):
         fitted = self._fitted
         if not isinstance(fitted._fit, Exact):
             return self._variance_of(self._values(X))
-        return fitted._deviations(fitted._fit.variance(self._points(X)[1])) ** 2
+        return fitted._deviations(fitted._fit.moments(self._points(X)[1])[1]) ** 2
+
+    @available_if(_given)
+    def partial_fit(self: Any, X: ArrayLike, y: ArrayLike | None = None) -> Any:
+        """Train on from the current weights, on the points X (N, in_dim) alone; the first call is `fit`.
+
+        Each call is a stage of `laws.stream`: earlier points are not kept, and what is learnt about them may be lost.
+        What is random stays as it was drawn: the target of RND, the directions of the Bayesian methods, and the point
+        at which a linearised network has its tangent. Labels y (N,) are those of ensembles, and of the mean of Bayesian
+        RND where the first call had them. Parameters are those of the first call. A call that fails leaves the fit as
+        it was.
+
+        Returns the estimator. Raises as `fit`, and ValueError for noise, for `false_alarms`, or if labels are missing.
+
+        >>> from rndlib import MLP, RND, datasets
+        >>> X = datasets.toy(seed=0).X
+        >>> model = RND(MLP(3, width=64), heads=4).partial_fit(X[:5]).partial_fit(X[5:])
+        >>> model.variance(X[5:]).max() < 1e-6 < model.variance(X[:5]).max()  # the first points are known less well
+        np.True_
+        """
+        if self._as_fitted is None:
+            return self.fit(X, y)
+        now = copy(self._as_fitted)
+        checks.require(
+            not now._noise,
+            f"noise_std = {now._noise:g}: a stream has no noise: give noise_std=0, or fit all rows at once",
+        )
+        checks.require(
+            getattr(now, "false_alarms", None) is None,
+            "false_alarms: its threshold is that of one fit: leave it out to call partial_fit",
+        )
+        checks.require(now.gamma is None, f"gamma = {now.gamma!r}: values have no partial_fit: fit all transitions")
+        given, points = self._points(X)
+        if now._labels is not None:
+            checks.require(y is not None, "y = None: the first call had labels: give them to each")
+            labels = checks.outputs("y", [] if y is None else y, len(points))
+            outputs = labels.shape[1:]
+            checks.require(
+                outputs == now._outputs, f"y has outputs {outputs}: give {now._outputs}, as in the first call"
+            )
+            now._labels = labels.reshape(len(points), -1) - now._prior(given)
+        now._fit = now._fit.further(now, points, now._labels_of_mean)
+        report = now._fit.trained.report
+        now._report = replace(report, notes=(*report.notes, STREAM), departure=None)
+        self._fit, self._report, self._as_fitted = now._fit, now._report, now
+        return self
 
     @property
     def _fitted(self) -> Any:
@@ -139,8 +209,8 @@ class Estimator(Networks, Streamed, BaseEstimator):
 
     # --------------------------------------------------------------------------------------------- the arguments of fit
 
-    def _begin(self, X: Any, y: Any = None) -> tuple[Any, Any]:
-        """Check all inputs, and choose what is not given: points and labels (N, outputs) in the network's units.
+    def _begin(self, X: Any, y: Any = None) -> Any:
+        """Check all inputs, and choose what is not given: points, and `_labels` (N, outputs), in the network's units.
 
         Forgets the previous fit, so that a failed fit leaves the estimator unfitted.
         """
@@ -163,12 +233,14 @@ class Estimator(Networks, Streamed, BaseEstimator):
         self.noise_std_ = noise if self._outputs else float(noise[0])
         if self.net is None:
             self.input_scales_, self.log_evidence_ = choice.units.scale, choice.log_evidence
-            return self._units.inputs(points), None if labels is None else self._units.labels(labels)
+            self._labels = None if labels is None else self._units.labels(labels)
+            return self._units.inputs(points)
         # A network of the user's own may look up whole numbers, whose scale says nothing.
         looked_up = isinstance(self.net, AnyNetwork) and bool((points == np.round(points)).all())
         deviation = None if labels is None else prior_std(self.net_, points)
         checks.scales(points[:1] if looked_up else points, labels, deviation, self._noise)
-        return points, labels
+        self._labels: Any = labels
+        return points
 
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Points (N, *shape) and labels (N, *outputs) as float64, in the user's units, and `net_` for them.
@@ -199,6 +271,15 @@ class Estimator(Networks, Streamed, BaseEstimator):
         self._shape = points.shape[1:]
         return points, checks.outputs("y", y, len(points)) if labelled else None
 
+    def _read_next(self, points: np.ndarray, X_next: Any, terminal: Any) -> Following | None:
+        """What follows the training points; None without `gamma`."""
+        if self.gamma is None:
+            checks.require(X_next is None and terminal is None, "gamma = None: give gamma to use X_next and terminal")
+            return None
+        checks.require(X_next is not None, f"X_next = None with gamma = {self.gamma!r}: give the states that follow X")
+        states = checks.points_of_any_shape("X_next", X_next, points.shape[1:])
+        return Following(states, reference.discounts(self.gamma, terminal, states, len(points)))
+
     def _points(self, X: Any) -> tuple[Any, Any]:
         """Points of the shape of the training points, as float64: in the user's units, and as the network reads them.
 
@@ -225,21 +306,20 @@ class Estimator(Networks, Streamed, BaseEstimator):
 
     # ------------------------------------------------------------------------------------------------ what a fit leaves
 
-    def _end(self: Model, fit: Exact | Linear | Steps, X: np.ndarray, y: np.ndarray | None = None) -> Model:
-        """Keep what training left, and a copy of the estimator for predictions.
+    def _end(self: Model, fit: Exact | Linear | Steps, X: np.ndarray) -> Model:
+        """Keep what training on X left, and a copy of the estimator for predictions.
 
-        Warns with `DepartureWarning` if networks are far from the theorem; y (N, outputs) are the labels that they, or
-        their mean network, were trained on.
+        Warns with `DepartureWarning` if networks are far from the theorem.
         """
         self._fit = fit
         covered = isinstance(fit, Steps) and self._covered and self._following is None
-        departure, refusal = measure.of(self, X, y) if covered else (None, ())
+        found, refusal = departure.of(self, X, self._labels) if covered else (None, ())
         notes = (*self._notes, *fit.trained.report.notes, *refusal)
         if isinstance(self.net_, AnyNetwork) and self.net_.untrained:
             notes += (f"Not trained, as they start the same in every draw: {', '.join(self.net_.untrained)}.",)
-        self._report = replace(fit.trained.report, notes=notes, departure=departure)
-        if departure and departure.departs:
-            warnings.warn(str(departure), DepartureWarning, stacklevel=3)
+        self._report = replace(fit.trained.report, notes=notes, departure=found)
+        if found and found.departs:
+            warnings.warn(str(found), departure.DepartureWarning, stacklevel=3)
         self._as_fitted = copy(self)
         return self
 
@@ -250,8 +330,46 @@ class Estimator(Networks, Streamed, BaseEstimator):
         if self.net is None:
             raise NotFittedError("net = None: the automatic estimator chooses a network when it is fitted: call fit")
         model: Any = copy(self)
-        return model, model._begin(X, "no_validation")[0]
+        return model, model._begin(X, "no_validation")
 
     def _deviations(self, variance: Float[np.ndarray, " t"]) -> Variances:
         """The roots of variances of the network's, in the user's units."""
         return self._units.spread(np.sqrt(variance), self._outputs)
+
+
+class Regressor(RegressorMixin):
+    """What estimators with a mean have in common: labels of several outputs, and intervals for new ones."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def interval(self: Any, X: ArrayLike, level: float = 0.9) -> tuple[Variances, Variances]:
+        """Lower and upper end of the central interval for a new label at X (T, in_dim), noise included: each (T,).
+
+        level: Probability that a new label falls inside, between 0 and 1.
+
+        >>> from rndlib import BayesianRND, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> low, high = BayesianRND().fit(data.X, data.y).interval(data.X_test)
+        >>> bool((low < high).all())
+        True
+        """
+        mean, std = self.predict(X, return_std=True)
+        noise_std = self._fitted.noise_std_
+        half = float(ndtri(0.5 + checks.fraction("level", level) / 2)) * np.sqrt(std**2 + np.square(noise_std))
+        return mean - half, mean + half
+
+    def _exact_moments(self: Any, X: ArrayLike, return_std: bool) -> Prediction:
+        """Mean at X of an exact fit, and deviation, from one kernel between training points and X."""
+        fitted, (points, inputs) = self._fitted, self._points(X)
+        if not return_std:
+            return fitted._functions_of(fitted._fit.means(fitted, inputs), points)[0]
+        mean, variance = fitted._fit.moments(inputs)
+        return fitted._functions_of(mean[None], points)[0], fitted._deviations(variance)
+
+    def _functions_of(self: Any, values: Float[np.ndarray, "functions outputs t"], points: np.ndarray) -> Functions:
+        """Functions of the network's in the user's units, at points in these units: (functions, T, *outputs)."""
+        found = np.swapaxes(values, 1, 2) * self._units.size + self._units.mean + self._prior(points)
+        return found.reshape(len(values), len(points), *self._outputs)

@@ -11,9 +11,8 @@ from sklearn.exceptions import NotFittedError
 
 from rndlib import checks
 from rndlib.estimators.automatic import MeanFunction
-from rndlib.estimators.base import Prediction
+from rndlib.estimators.base import Prediction, Regressor
 from rndlib.estimators.exact import Exact
-from rndlib.estimators.regressor import Regressor
 from rndlib.estimators.rnd import Distillation
 
 
@@ -84,10 +83,10 @@ class BayesianRND(Regressor, Distillation):
         >>> BayesianRND(MLP(3, width=64), heads=4, bodies=2).fit(data.X, data.y).report.converged
         True
         """
-        points, labels = self._begin(X, y)
-        labels = labels if self.mean is None else None
-        self._has_mean = labels is not None
-        return self._end(self._fit_networks(points, labels), points, labels)
+        points = self._begin(X, y)
+        if self.mean is not None:
+            self._labels = None
+        return self._end(self._fit_networks(points), points)
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
         """Mean of the function at X (T, in_dim): (T,); with `return_std` also its posterior standard deviation.
@@ -101,7 +100,7 @@ class BayesianRND(Regressor, Distillation):
         >>> abs(model.predict(data.X) - data.y).max() < 1e-6
         np.True_
         """
-        if isinstance(self._fitted._fit, Exact) and self._fitted._has_mean:
+        if isinstance(self._fitted._fit, Exact) and self._fitted._labels is not None:
             return self._exact_moments(X, return_std)
         mean = self._means(X).mean(axis=0)
         return (mean, np.sqrt(self.variance(X))) if return_std else mean
@@ -149,9 +148,13 @@ class BayesianRND(Regressor, Distillation):
         fitted, (points, inputs) = self._fitted, self._points(X)
         if fitted.mean is not None:
             return fitted._of_user("mean", points)[None]
-        if not fitted._has_mean:
+        if fitted._labels is None:
             raise NotFittedError("fit had no y to train a mean on: call fit(X, y), or give mean= a function of X")
         return fitted._functions_of(fitted._fit.means(fitted, inputs), points)
+
+    @property
+    def _labels_of_mean(self) -> Any:
+        return self._labels
 
     @property
     def _psi_per_head(self) -> bool:

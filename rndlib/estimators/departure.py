@@ -1,13 +1,65 @@
-"""How far a fit is from its theorem, in a sentence (`rndlib.estimators.measure` measures it)."""
+"""How far a fit is from its theorem, measured on its own networks.
+
+The theorems are about networks that are linear in their parameters, with the tangent kernel of infinite width. What
+training would make of a fit's own initial functions if its networks were such is known in closed form (control
+variates). Let V be the variance that the fit reports, P that of these linear networks, and L that of the law. The
+factor by which V is off is the mean of V / L over points, divided by that of P / L: the Monte-Carlo error of few heads
+or members is nearly the same in both. The theorems of the Bayesian methods are about convergence, so a training that
+ends before has the factor L_t / L as well.
+
+The remaining error comes from how far the parameters move. From a residual r at the start, training moves those of a
+linear network by
+
+    ||d theta||^2 = v' Theta v,    v = (Theta + noise_std^2 I)^-1 r    at convergence,
+
+while each starts at N(0, 1). For residuals that are drawn from the prior N(0, Theta) this is N. It is much
+larger for labels that are large compared with the prior, or that need small eigenvalues of the kernel. The movements
+of heads on one network add up.
+"""
 
 from dataclasses import dataclass
-from math import inf
-from typing import Literal
+from math import exp, inf, log, sqrt
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+from scipy import stats
+
+from rndlib.estimators.automatic import limit
+from rndlib.network import MLP
+from rndlib.theory import reference
+from rndlib.theory.dynamics import gain
+from rndlib.theory.kernels import Kernel
+from rndlib.training.probes import probes as _around
+from rndlib.training.solvers import GradientDescent, GradientFlow, StochasticGradient
 
 TOLERATED = 0.1
 """Distance of the factor from 1 that is no departure."""
 
+PROBES, NETWORKS, MANY_DRAWS = 256, 64, 16
+"""Numbers of points and of networks that are enough to measure it, and of a user's networks whose tangent kernels are
+averaged for it: with 4, the factor is off by up to a tenth for that alone."""
+
+MOST_MEASURED = 2000
+"""Points up to which it is measured where training itself forms no kernel."""
+
+_BODIES = 4  # from so many on, the interval is over bodies; of fewer, over their heads
+_CLOSE = 0.05  # the noise, over the size of the labels, that shows whether they ask most of a nearly singular kernel
+_ROUNDING = 1e-6  # of the functions at the start: smaller ones are numerical error
+
 Cause = Literal["width", "heads per width", "label scale", "time", "learning rate", "conditioning"]
+Kind = Literal["ensemble", "error"]
+"""The sample variance over bodies of one head, or the mean square over all heads, or half of it."""
+Functions = Float[np.ndarray, "bodies heads _"]
+
+REMEDIES: dict[Cause, str] = {
+    "time": "train to convergence, or {rival}",
+    "learning rate": "give at most half of 2 / lambda_max = {edge:.2g}, or GradientFlow()",
+    "width": "widen the network, or {rival}",
+    "heads per width": "{rival}, fewer heads per body, or a wider network",
+    "label scale": "divide y by {scale:.2g} or more, widen the network, or {rival}",
+    "conditioning": "drop points that nearly repeat others, give more noise_std where it is offered, or {rival}",
+}
 
 
 class DepartureWarning(UserWarning):
@@ -58,3 +110,191 @@ class Departure:
             return found
         reason = "because of" if self.departs else "by chance or because of"
         return f"{found}, {reason} {self.cause}: {self.remedy}"
+
+
+def probes(X: Float[np.ndarray, "n *shape"], most: int = PROBES, own: bool = False) -> Float[np.ndarray, "T *shape"]:
+    """At most so many points with about the mean and covariance of X (N, *shape), but not those points themselves.
+
+    For a user's `own` network, each coordinate keeps its values, which are permuted over the points.
+    """
+    around = _around(X, own)
+    return around[:: -(-len(around) // most)]
+
+
+def of(
+    model: Any, X: Float[np.ndarray, "n *shape"], y: Float[np.ndarray, "n outputs"] | None
+) -> tuple[Departure | None, tuple[str, ...]]:
+    """The departure of a model whose networks a solver has just trained on X, or None and why it is not measured."""
+    solver, n, net, trained = model.solver or GradientFlow(), len(X), model.net_, model._trained
+    own, ensemble = not isinstance(net, MLP), not hasattr(model, "errors")
+    if not net.hidden_parameters:
+        return None, ()  # the network is linear in its parameters
+    if isinstance(solver, StochasticGradient) and (not model._bayesian or solver.patience):
+        return None, ("Not held against the theorem: minibatches have no training time that it could refer to.",)
+    if not isinstance(solver, GradientFlow) and n > MOST_MEASURED:
+        return None, (f"Not held against the theorem, which takes kernels of {n} x {n} numbers.",)
+    points = probes(X, PROBES // 4 if own else PROBES, own)
+    places = np.concatenate([X, points])
+    before, after, bodies = [], [], 0
+    for drawn, (block, params) in zip(trained.drawn, trained.blocks, strict=True):
+        values = model._start(drawn, places, "float64")
+        if drawn.offsets is not None:
+            values[:, :, :n] += model._noise * np.swapaxes(drawn.offsets, 1, 2)
+        before.append(values)
+        after.append(model._fit.values(model, points, drawn, params))
+        bodies += len(block)
+        if bodies >= NETWORKS:
+            break
+    some = slice(min(bodies, trained.bodies)), slice(1 if ensemble else None)
+    try:
+        found = measure(
+            "ensemble" if ensemble else "error",
+            np.concatenate(before)[some],
+            np.concatenate(after)[some],
+            reference.between(limit(net, MANY_DRAWS), places, places),
+            bayesian=model._bayesian,
+            y=None if y is None else y[:, 0],
+            noise_std=model._noise,
+            time=getattr(solver, "time", inf),
+            learning_rate=getattr(solver, "learning_rate", None) if isinstance(solver, GradientDescent) else None,
+            mean=None if ensemble or y is None else model._fit.means(model, points)[0, 0],
+        )
+    except ValueError as error:  # an activation whose kernel is not known, or a kernel that is singular in float64
+        return None, (f"Not held against the theorem: {error}.",)
+    return found, ()
+
+
+def measure(
+    kind: Kind,
+    before: Functions,
+    trained: Functions,
+    kernel: Kernel,
+    *,
+    bayesian: bool = False,
+    y: Float[np.ndarray, " n"] | None = None,
+    noise_std: float = 0.0,
+    time: float = inf,
+    learning_rate: float | None = None,
+    mean: Float[np.ndarray, " T"] | None = None,
+) -> Departure:
+    """The departure of a fit, from its functions before and after training at N training points and T probe points.
+
+    `before` is at X, with the jitter of noisy targets, and then at the probe points; `trained` at the probe points. Of
+    RND, they are errors u - g. `kernel` has those of the limit, without noise, between the same N + T points.
+    `bayesian` functions start with the covariance of the NTK, and their theorem is about the end of training; others
+    with that of the NNGP, and theirs holds at any time. `y` (N,) are the labels of an ensemble, or of the `mean`
+    estimate (T,) at the probe points, by a network that is started at 0. `learning_rate` is that of gradient descent;
+    None is gradient flow.
+
+    Raises a ValueError if the kernel on X is singular, and training went on for long enough for this to matter.
+    """
+    n, rnd = before.shape[2] - trained.shape[2], kind == "error"
+    initial = kernel.ntk if bayesian else kernel.nngp
+    train, across = kernel.ntk[:n, :n], kernel.ntk[:n, n:]
+    prior, between, at = initial[:n, :n], initial[:n, n:], initial.diagonal()[n:]
+    labels = np.zeros(n) if y is None or (rnd and mean is None) else y
+    residual = before[:, :, :n] - (0 if rnd else labels)
+    noise = noise_std**2 * np.eye(n)
+    theta, prior = train + noise, prior + noise if bayesian else prior
+    top = float(np.linalg.norm(theta, 2)) if learning_rate else 0.0
+    unstable = learning_rate is not None and learning_rate * top >= 2  # in the limit, only smaller steps train
+    rate = None if unstable else learning_rate
+
+    # The gain between X and the probe points, and v of the errors at the start and of the labels.
+    sources = np.concatenate([across, before[:, :, :n].reshape(-1, n).T, labels[:, None]], axis=1)
+    G, v = np.split(gain(theta, sources, time, rate), [across.shape[1]], axis=1)
+    G_end = _at_convergence(theta, across) if bayesian and (time < inf or rate is not None) else G
+
+    def law(G: Float[np.ndarray, "n T"]) -> Float[np.ndarray, " T"]:
+        rounding = _ROUNDING**2 * (float(np.mean(at)) or 1.0)
+        return np.maximum(at + np.einsum("nt,nt->t", G, prior @ G - 2 * between), 0) + rounding
+
+    # The factor, and the squared error of the mean.
+    variance, linear = law(G_end), before[:, :, n:] - residual @ G
+    early, late = float(np.mean(law(G) / variance)), float(np.mean(((G - G_end).T @ labels) ** 2 / variance))
+    nonlinear, *interval = _ratio(kind, trained / np.sqrt(variance), linear / np.sqrt(variance))
+    factor, low, high = (early * each for each in (nonlinear, *interval))
+    off, sure = 0.0, True
+    if not rnd:
+        off, sure = _offset((trained - linear)[:, 0] / np.sqrt(variance))
+    elif mean is not None:
+        off = float(np.mean((mean - G.T @ labels) ** 2 / variance))
+    departs = abs(factor - 1) > TOLERATED and not low <= 1 <= high
+    departs |= off + late > TOLERATED and (sure or late > TOLERATED)
+    if abs(factor - 1) <= TOLERATED and off + late <= TOLERATED:
+        return Departure(factor, low, high, off + late, departs)
+
+    # What contributes most: the end of training, or else what moves the parameters most.
+    spread = abs(nonlinear - 1) * early
+    cause: Cause
+    if unstable or abs(early - 1) + late > spread + off:
+        # Large steps leave the largest mode, and a short time the smallest.
+        coarse = learning_rate is not None and abs(1 - learning_rate * top) ** round(time / learning_rate) > exp(-1)
+        cause = "learning rate" if coarse else "time"
+    else:
+
+        def moved(v: Float[np.ndarray, "n columns"]) -> float:
+            return float(np.mean(np.einsum("nc,nc->c", v, train @ v)))
+
+        of_labels = off > spread or not rnd
+        from_start = 0.0 if rnd and of_labels else moved(v[:, :-1])
+        from_labels = moved(v[:, -1:]) if of_labels else 0.0
+        shares: dict[Cause, float] = {
+            "width": from_start + min(from_labels, n),
+            "heads per width": (before.shape[1] - 1) * from_start,
+            "label scale": from_labels - n,
+        }
+        cause = max(shares, key=lambda cause: shares[cause])
+        if cause == "label scale":
+            blurred = theta + _CLOSE**2 * np.trace(theta) / n * np.eye(n)
+            if moved(gain(blurred, labels[:, None], time, None)) - n < shares["width"]:
+                cause = "conditioning"
+    remedy = REMEDIES[cause].format(
+        rival="give linearised=True" if rnd else f"take {'Bayesian' if bayesian else ''}RND(linearised=True)",
+        edge=2 / top if top else inf,
+        # Where kernels differ among networks, the variance has the labels' square; where labels move them all, the
+        # fourth power at least.
+        scale=max((spread / TOLERATED) ** (1 / 2), (off / TOLERATED) ** (1 / 4)),
+    )
+    return Departure(factor, low, high, off + late, departs, cause, remedy)
+
+
+def _at_convergence(theta: Float[np.ndarray, "n n"], C: Float[np.ndarray, "n T"]) -> Float[np.ndarray, "n T"]:
+    """The gain at the end of training; that of the least noise which float64 resolves, if theta is singular."""
+    try:
+        return gain(theta, C, inf, None)
+    except ValueError:
+        least = 10 * len(theta) * np.finfo(float).eps * np.trace(theta)
+        return gain(theta + least * np.eye(len(theta)), C, inf, None)
+
+
+def _ratio(kind: Kind, trained: Functions, linear: Functions) -> tuple[float, float, float]:
+    """Variance of trained functions over that of linear ones, each the mean over points, with its 95 % interval.
+
+    The interval is by the jackknife, on the logarithm.
+    """
+    bodies, heads, places = trained.shape
+    units = np.stack([trained, linear]).reshape(2, bodies if bodies >= _BODIES else bodies * heads, -1, places)
+
+    def ratio(of: Float[np.ndarray, "2 units each T"]) -> float:
+        sizes = of.var(axis=1, ddof=1) if kind == "ensemble" else of**2
+        return float(np.divide(*sizes.reshape(2, -1).mean(axis=1) + _ROUNDING**2))
+
+    count = units.shape[1]
+    if kind == "ensemble" and count < 2:
+        return 1.0, 0.0, inf  # one network has no variance
+    factor = ratio(units)
+    if count < (3 if kind == "ensemble" else 2):
+        return factor, 0.0, inf
+    without = [log(ratio(np.delete(units, unit, axis=1))) for unit in range(count)]
+    reach = exp(min(sqrt((count - 1) * float(np.var(without))) * float(stats.t.ppf(0.975, count - 1)), 700.0))
+    return factor, factor / reach, factor * reach
+
+
+def _offset(moved: Float[np.ndarray, "members T"]) -> tuple[float, bool]:
+    """The squared mean over members, its own sampling error subtracted, and whether that is not by chance (F test)."""
+    members = len(moved)
+    if members < 2:
+        return 0.0, False
+    mean, error = float(np.mean(moved.mean(axis=0) ** 2)), float(np.mean(moved.var(axis=0, ddof=1))) / members
+    return max(mean - error, 0.0), mean > float(stats.f.ppf(0.95, 1, members - 1)) * error

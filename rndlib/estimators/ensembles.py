@@ -8,14 +8,11 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.estimators import values
 from rndlib.estimators.automatic import MeanFunction
-from rndlib.estimators.base import Estimator, Functions, Prediction, Variances
+from rndlib.estimators.base import Estimator, Functions, Prediction, Regressor, Variances
 from rndlib.estimators.exact import Exact
-from rndlib.estimators.networks import Linear, Steps, check_linearised, start
-from rndlib.estimators.regressor import Regressor
+from rndlib.estimators.fits import Linear, Steps
 from rndlib.training.problem import Drawn
-from rndlib.training.weights import Role
 
 Members = TypeVar("Members", bound="_Ensemble")
 
@@ -56,16 +53,16 @@ class _Ensemble(Regressor, Estimator):
         >>> DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y).report.converged
         True
         """
-        points, labels = self._begin(X, y)
-        self._labels = labels
-        self._following = values.following(self, points, X_next, terminal)
+        points = self._begin(X, y)
+        self._following = self._read_next(points, X_next, terminal)
         if self.net is None:
-            return self._end(Exact.fit(self, points, labels), points)
-        if self._linear:
-            outputs = labels.shape[1]
-            checks.require(outputs == 1, f"y has {outputs} outputs: a linearised ensemble has one: fit one for each")
-            return self._end(Linear.fit(self, points, None), points)
-        return self._end(Steps.fit(self, Role.MEMBER, points), points, labels)
+            return self._end(Exact.fit(self, points, self._labels), points)
+        outputs = self._labels.shape[1]
+        checks.require(
+            outputs == 1 or not self._linear,
+            f"y has {outputs} outputs: a linearised ensemble has one: fit one for each",
+        )
+        return self._end((Linear if self._linear else Steps).fit(self, points, None), points)
 
     def functions(self, X: ArrayLike) -> Functions:
         """Every member's trained function at X (T, in_dim): (members, T), in the units of y.
@@ -93,7 +90,7 @@ class _Ensemble(Regressor, Estimator):
         heads = checks.whole("heads", heads, at_least=1)
 
         each = model._at_start(
-            lambda drawn: start(model, drawn, points, model._precision), points, None if heads == 1 else heads
+            lambda drawn: model._start(drawn, points, model._precision), points, None if heads == 1 else heads
         )
         return each.reshape(-1, len(points)) * np.max(model._units.size)
 
@@ -172,11 +169,6 @@ class DeepEnsemble(_Ensemble):
     _: KW_ONLY
     linearised: bool = False
     gamma: float | None = None
-
-    def _check(self) -> None:
-        super()._check()
-        check_linearised(self.linearised, self.solver)
-        values.check(self.gamma, self.net, self.solver, self.linearised)
 
     @property
     def _linear(self) -> bool:

@@ -13,6 +13,7 @@ of finite width, so their covariance is that of the limit up to the width.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -21,7 +22,7 @@ from jaxtyping import Float
 from scipy import linalg
 
 from rndlib.cores import slices, split
-from rndlib.estimators.networks import residual, start
+from rndlib.estimators.functions import PerHead
 from rndlib.network import MLP
 from rndlib.theory import kernels
 from rndlib.training.problem import Drawn, Trained, block_size
@@ -29,11 +30,8 @@ from rndlib.training.report import Report
 
 REPORT = Report(inf, 0.0, 0.0, 1, True, ("Mean and variance are exact, those of infinite width, by one N x N matrix.",))
 
-MEMORY = 2**32
-"""Bytes for the N x N matrices of an exact fit."""
-
-HELD = 4
-"""N x N matrices of float64 at the same time: the kernels, and what is computed from them."""
+MEMORY, HELD = 2**32, 4
+"""Bytes for the N x N matrices of an exact fit, and how many there are at the same time."""
 
 _ENTRIES = 2**24
 """Entries of a block of kernels between training and test points."""
@@ -84,51 +82,37 @@ class Exact:
                 f"{model._noise:.3g} (in standard deviations of y): drop rows that nearly repeat others, or give a "
                 "larger noise_std"
             ) from error
-        inner = None
-        if not model._bayesian:
-            half = linalg.cho_solve((factor, True), kernel.nngp, check_finite=False)
-            inner = linalg.cho_solve((factor, True), half.T, check_finite=False)
+        solve = partial(linalg.cho_solve, (factor, True), check_finite=False)
+        inner = None if model._bayesian else solve(solve(kernel.nngp).T)
         heads, bodies = model._sizes
         blocks = [(block, []) for block in split(bodies, block_size(model.net_, heads, len(X)))]
         trained = Trained(bodies, blocks, REPORT, [model._draw(block, len(X)) for block, _ in blocks])
-        return cls(model.net_, X, factor, linalg.cho_solve((factor, True), y), inner, trained)
+        return cls(model.net_, X, factor, solve(y), inner, trained)
 
-    def values(self, model: Any, X: Points, drawn: Drawn, params: list) -> Float[np.ndarray, "bodies heads t"]:
+    def values(self, model: Any, X: Points, drawn: Drawn, params: list) -> PerHead:
         """e after training, of a block of networks at X."""
         if not params:
-            params.append((np.stack([self.solve(r) for r in residual(model, drawn, self.X)]),))
-        ((v,),) = params
-        before = start(model, drawn, X, model._precision)
-        return before - self.transfer(np.concatenate(v, axis=1), X).reshape(before.shape)
+            r = model._residual(drawn, lambda points: model._start(drawn, points, "float64"), self.X)
+            params.append((np.stack([self.solve(each) for each in r]),))
+        v, before = np.concatenate(params[0][0], axis=1), model._start(drawn, X, model._precision)
+        return before - self._blockwise(lambda across, _: v.T @ across.ntk, X).reshape(before.shape)
 
     def means(self, model: Any, X: Points) -> Float[np.ndarray, "1 outputs t"]:
         """The mean estimate at X."""
-        return self.moments(X, variance=False)[0][None]
+        return self._blockwise(lambda across, _: self.weights.T @ across.ntk, X)[None]
 
-    def moments(self, X: Points, variance: bool) -> tuple[Float[np.ndarray, "outputs t"], Float[np.ndarray, " _"]]:
-        """The mean estimate at X and the variance, from one kernel between training points and X.
-
-        The variance is left out, an empty array, unless it is asked for.
-        """
+    def moments(self, X: Points) -> tuple[Float[np.ndarray, "outputs t"], Float[np.ndarray, " t"]]:
+        """The mean estimate at X, and the variance of errors that start with covariance Theta, or of an ensemble."""
 
         def block(across: kernels.Kernel, points: Points) -> Float[np.ndarray, "rows t"]:
-            mean = self.weights.T @ across.ntk
-            return np.vstack([mean, self._variance(across, points)]) if variance else mean
+            return np.vstack([self.weights.T @ across.ntk, self._variance(across, points)])
 
-        found, outputs = self._blockwise(block, X), self.weights.shape[1]
-        return found[:outputs], found[outputs:].reshape(-1)
+        *mean, variance = self._blockwise(block, X)
+        return np.stack(mean), variance
 
     def solve(self, r: Columns) -> Columns:
         """A^-1 r."""
         return linalg.cho_solve((self.factor, True), r, check_finite=False)
-
-    def transfer(self, v: Columns, X: Points) -> Float[np.ndarray, "columns t"]:
-        """Theta_xX v at the points X, for every column of v (N, columns)."""
-        return self._blockwise(lambda across, _: v.T @ across.ntk, X)
-
-    def variance(self, X: Points) -> Float[np.ndarray, " t"]:
-        """The variance of errors that start with covariance Theta, or of an ensemble."""
-        return self._blockwise(self._variance, X)
 
     def _variance(self, across: kernels.Kernel, X: Points) -> Float[np.ndarray, " t"]:
         prior = kernels.diagonal(self.net, X)

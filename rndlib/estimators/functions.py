@@ -9,18 +9,26 @@ function is minus the target, and y is 0.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from rndlib.cores import blockwise
-from rndlib.estimators.networks import tangents
+from rndlib.cores import blockwise, slices
 from rndlib.training import backends
-from rndlib.training.problem import Drawn, Trained, block_size
+from rndlib.training.problem import Drawn, Trained, block_size, column_group
+from rndlib.training.trees import mapped
 from rndlib.training.weights import Params, Role, draw, draw_directions, draw_offsets
 
-PerHead = Float[np.ndarray, "bodies heads t"]
+PerHead = Float[np.ndarray, "#bodies #heads #t"]
+Points = Float[np.ndarray, "t *shape"]
+
+
+class Following(NamedTuple):
+    """The states (N, *shape) that follow the training points, and the discount (N,) of each, 0 for terminal ones."""
+
+    X: np.ndarray
+    discount: np.ndarray
 
 
 class Networks:
@@ -30,6 +38,7 @@ class Networks:
     _linear = False  # whether networks are linearised
     _role = Role.MEMBER  # or that of predictors, whose fixed functions are targets
     _psi_per_head = False  # or one psi for all heads of a body
+    _following: Following | None = None  # of values, which are trained by temporal differences
 
     net_: Any
     backend: str | None
@@ -59,25 +68,61 @@ class Networks:
             target = draw(net, heads, seed, Role.TARGET, bodies)
         return Drawn(start, tangent, target, directions, offsets)
 
-    def _target(self, drawn: Drawn, X: np.ndarray, dtype: str) -> Float[np.ndarray, "#bodies #heads #t"]:
+    def _target(self, drawn: Drawn, X: Points, dtype: str) -> PerHead:
         """The fixed random function at X: J psi (Proposition 4.1), a network that is not trained, or 0."""
         parts = [np.zeros((1, 1, 1))]
         if drawn.directions is not None:
-            parts.append(tangents(self._loaded, self.net_, drawn, X, dtype))
+            parts.append(self._tangents(drawn, X, dtype))
         if drawn.target is not None:
             parts.append(self._functions(drawn.target, X, dtype))
         return sum(parts[1:], parts[0])
 
-    def _fixed(self, drawn: Drawn, X: np.ndarray, dtype: str) -> Float[np.ndarray, "#bodies #heads #t"]:
+    def _tangents(self, drawn: Drawn, X: Points, dtype: str) -> PerHead:
+        """J psi for all directions, as many at a time as memory holds."""
+        net, at, psi = self.net_, drawn.tangent, drawn.directions or []
+        bodies, own_heads = at[-1][0].shape[:2]
+        heads = len(psi[0][0]) // bodies if psi else 1
+        if heads == 1:
+            return self._loaded.tangents(net, at, psi, X, dtype)
+        each, parts = mapped(lambda a: a.reshape(bodies, heads, *a.shape[1:]), psi), []
+        for some in slices(heads, column_group(net, bodies)):
+            own = [tuple(a[:, some].reshape(-1, *a.shape[2:]) for a in layer) for layer in each]
+            head = at[-1] if own_heads == 1 else tuple(a[:, some] for a in at[-1])
+            parts.append(self._loaded.tangents(net, [*at[:-1], head], own, X, dtype))
+        return np.concatenate(parts, axis=1)
+
+    def _fixed(self, drawn: Drawn, X: Points, dtype: str) -> PerHead:
         """What is added to the networks at X: the fixed function, or minus it where it is a target."""
         target = self._target(drawn, X, dtype)
         return -target if self._role is Role.PREDICTOR else target
 
-    def _goal(self, drawn: Drawn) -> Float[np.ndarray, "#bodies #heads #n"]:
+    def _goal(self, drawn: Drawn) -> PerHead:
         """y, what e is trained to at the training points."""
         return np.zeros((1, 1, 1))
 
-    def _at_start(self, values: Callable[[Drawn], np.ndarray], X: np.ndarray, heads: int | None = None) -> Any:
+    def _start(self, drawn: Drawn, X: Points, dtype: str) -> PerHead:
+        """e before training, at X."""
+        return self._functions(drawn.start, X, dtype) + self._fixed(drawn, X, dtype)
+
+    def _residual(self, drawn: Drawn, e: Callable[[Points], PerHead], X: Points) -> Float[np.ndarray, "bodies n heads"]:
+        """What training removes from e at the training points X: e(X) - y, with the jitter of noisy targets.
+
+        Of values, the temporal differences e(X) - gamma e(X') - y.
+        """
+        r = e(X) - self._goal(drawn)
+        if self._following is not None:
+            r = r - self._following.discount * e(self._following.X)
+        r = np.swapaxes(r, 1, 2)
+        return r if drawn.offsets is None else r + self._noise * drawn.offsets
+
+    def _targets(self, X: Points, drawn: Drawn) -> PerHead:
+        """What networks f are trained to at X, so that e(X) = y; of values, their rewards (`Problem`)."""
+        goal = self._goal(drawn) - self._fixed(drawn, X, "float64")
+        if self._following is not None:
+            goal = goal + self._following.discount * self._fixed(drawn, self._following.X, "float64")
+        return np.broadcast_to(goal, (*drawn.start[-1][0].shape[:2], len(X)))
+
+    def _at_start(self, values: Callable[[Drawn], np.ndarray], X: Points, heads: int | None = None) -> Any:
         """`values` of the random numbers of every body: those of the fit, or new ones without it or for other heads."""
         if self._fit is not None and heads is None:
             return self._trained.per_body(lambda drawn, _: values(drawn))
@@ -89,7 +134,7 @@ class Networks:
     def _trained(self) -> Trained:
         return self._fit.trained
 
-    def _ends(self, X: np.ndarray) -> PerHead:
+    def _ends(self, X: Points) -> PerHead:
         """e, after training, of all networks at points X in their units."""
         return self._trained.per_body(lambda drawn, params: self._fit.values(self, X, drawn, params))
 
@@ -105,5 +150,5 @@ class Networks:
         except TypeError:
             return self.dtype
 
-    def _functions(self, params: Params, X: np.ndarray, dtype: str) -> PerHead:
+    def _functions(self, params: Params, X: Points, dtype: str) -> PerHead:
         return self._loaded.functions(self.net_, params, X, dtype)

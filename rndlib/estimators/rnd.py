@@ -1,7 +1,6 @@
 """Random network distillation: predictors trained to match random targets (Eq. 2)."""
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from math import ceil, inf
 from typing import Any
 
@@ -11,10 +10,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin, clone
 
 from rndlib import checks
-from rndlib.estimators import values
 from rndlib.estimators.base import Estimator, Functions, Variances
 from rndlib.estimators.exact import Exact, fits
-from rndlib.estimators.networks import Linear, Steps, check_linearised
+from rndlib.estimators.fits import Linear, Steps
 from rndlib.theory.crowding import warn_if_narrow
 from rndlib.training.problem import Drawn
 from rndlib.training.weights import Role
@@ -36,7 +34,6 @@ class Distillation(Estimator):
         super()._check()
         checks.whole("heads", self.heads, at_least=1)
         checks.whole("bodies", self.bodies, at_least=1)
-        check_linearised(self.linearised, self.solver)
 
     def errors(self, X: ArrayLike) -> Functions:
         """Predictor minus target of every head at X (T, in_dim): (bodies * heads, T), one body after the other.
@@ -68,18 +65,16 @@ class Distillation(Estimator):
             u = model._functions(drawn.start, points, model._precision)
             return np.stack(np.broadcast_arrays(u, model._target(drawn, points, model._precision)), axis=1)
 
-        if isinstance(model._fit, Linear):  # which has no directions any more
-            each = model._trained.per_body(partial(model._fit.initial, model, points))
-        else:
-            each = model._at_start(both, points)
+        each = model._at_start(both, points)
         u, g = (model._units.spread(each[:, i].reshape(-1, len(points)), model._outputs) for i in (0, 1))
         return u, g
 
-    def _fit_networks(self, X: np.ndarray, y: np.ndarray | None = None) -> Exact | Linear | Steps:
-        """Train all bodies on X, and the mean estimate on labels y (N, outputs)."""
+    def _fit_networks(self, X: np.ndarray) -> Exact | Linear | Steps:
+        """Train all bodies on X, and the mean estimate on labels."""
+        y: Any = self._labels_of_mean
         if self.net is None and (fits(len(X)) or not self._bayesian):
             return Exact.fit(self, X, np.zeros((len(X), 1)) if y is None else y)
-        return Linear.fit(self, X, y) if self._linear else Steps.fit(self, self._role, X, y)
+        return (Linear if self._linear else Steps).fit(self, X, y)
 
     @property
     def _sizes(self) -> tuple[int, int]:
@@ -140,7 +135,6 @@ class RND(OutlierMixin, Distillation):
         super()._check()
         if self.false_alarms is not None:
             checks.fraction("false_alarms", self.false_alarms)
-        values.check(self.gamma, self.net, self.solver, self.linearised)
 
     def fit(
         self,
@@ -161,8 +155,8 @@ class RND(OutlierMixin, Distillation):
         >>> RND(MLP(3, width=64), heads=4, bodies=2).fit(datasets.toy(seed=0).X).report.converged
         True
         """
-        points, _ = self._begin(X)
-        self._following = values.following(self, points, X_next, terminal)
+        points = self._begin(X)
+        self._following = self._read_next(points, X_next, terminal)
         if not self._linear:
             warn_if_narrow(self.net_, self.heads)
         fit = self._fit_networks(points)

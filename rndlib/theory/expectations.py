@@ -30,7 +30,7 @@ from rndlib.theory.quadrature import by_angle, refusal
 # This matters for relu only, which takes an angle of two points below 6e-8 as 0.
 _COLLINEAR = 16 * np.finfo(float).eps
 _ZERO = 1e-15  # Smaller squares, relative to the largest, are rounding errors.
-_ANGLES, _DEVIATIONS = (32, 64, 128, 256), (16, 24, 32, 64, 96)  # Chebyshev nodes to try
+_ANGLES, _DEVIATIONS = (32, 64, 128, 256), (24, 48, 96)  # Chebyshev nodes to try
 
 Vector = Float[np.ndarray, " _"]
 Tile = Float[np.ndarray, "rows cols"]
@@ -60,34 +60,56 @@ class Closed:
 
 @dataclass(frozen=True)
 class Table:
-    """The same as polynomials in the angle. Being smooth, they are nearly the same for nearly repeated points."""
+    """The same as polynomials in the angle. Being smooth, they are nearly the same for nearly repeated points.
+
+    With m = E[phi'(u)], the expectations are m m' c and m m', the part of phi that is linear, and a rest. `parity` is
+    that of the rest about the right angle, where phi less its linear part is even (0, as of silu) or odd (1, as tanh).
+    The rest of the slopes then has the other one, and half of the polynomials vanish.
+    """
 
     s1: Float[np.ndarray, " n1"]
     s2: Float[np.ndarray, " n2"]
     rows: Float[np.ndarray, "nodes1 n1"]  # weights of the nodes' values in those at each point of the first set
-    coefficients: Coefficients  # of Chebyshev's polynomials, at all pairs of nodes
-    cols: Float[np.ndarray, "nodes2 n2"]
+    means: Float[np.ndarray, "nodes1 rank"]  # m m'
+    coefficients: Float[np.ndarray, "terms 2 nodes1 rank"]  # of Chebyshev's polynomials that do not vanish
+    cols: Float[np.ndarray, "rank n2"]
+    parity: int | None
 
     def __call__(self, c: Tile, rows: slice, cols: slice) -> Both:
         scale = self.s1[rows, None] * self.s2[None, cols]
         # In float64, c resolves an angle a to about 1e-15 / sin a.
         x = 2 / np.pi * np.arctan2(np.sqrt(np.maximum((scale - c) * (scale + c), 0)), c) - 1
+        y = x if self.parity is None else 2 * x * x - 1  # T_2n(x) = T_n(y)
         coefficients, at_cols = self.rows[:, rows].T @ self.coefficients, np.ascontiguousarray(self.cols[:, cols])
         # Clenshaw's recursion for both at once.
-        twice = 2 * x
+        twice = 2 * y
         above, here, product = np.zeros((3, 2, *c.shape))
         for coefficient in coefficients[:0:-1]:
             np.subtract(np.matmul(coefficient, at_cols, out=product), above, out=above)
             above += np.multiply(twice, here, out=product)
             above, here = here, above
-        here *= x
-        here += np.matmul(coefficients[0], at_cols, out=product)
-        here -= above
-        return here[0], here[1]
+        found = np.multiply(y, here, out=product)
+        found -= above
+        found += np.matmul(coefficients[0], at_cols, out=above)
+        if self.parity is not None:  # T_2n+1(x) = x (T_n(y) + (y - 1) U_n-1(y))
+            odd = 1 - self.parity
+            found[odd] += (y - 1) * here[odd]
+            found[odd] *= x
+        means = (self.rows[:, rows].T @ self.means) @ at_cols
+        found[1] += means
+        means *= c
+        found[0] += means
+        return found[0], found[1]
 
     def alone(self) -> tuple[Vector, Vector]:
-        at_zero = (-1.0) ** np.arange(len(self.coefficients)) @ np.moveaxis(self.coefficients, 0, -2)
-        value, slope = np.sum(self.rows * (at_zero @ self.cols), axis=1)
+        # T_n(-1) = (-1)^n, and T_n(1) = 1.
+        if self.parity is None:
+            signs = np.repeat((-1.0) ** np.arange(len(self.coefficients))[:, None], 2, axis=1)
+        else:
+            signs = np.broadcast_to((-1.0) ** np.array([self.parity, 1 - self.parity]), self.coefficients.shape[:2])
+        at_zero = np.einsum("ke,kenr->enr", signs, self.coefficients)
+        value, slope, means = (np.sum(self.rows * (each @ self.cols), axis=0) for each in (*at_zero, self.means))
+        value, slope = value + means * self.s1**2, slope + means
         return np.where(value > _ZERO * value.max(), value, 0), slope
 
 
@@ -111,7 +133,9 @@ def between(phi: Activation, q1: Float[np.ndarray, " n1"], q2: Float[np.ndarray,
         if coefficients is None:
             break
         if _is_known(nodes1, s1, coefficients, 2, accuracy) and _is_known(nodes2, s2, coefficients, 3, accuracy):
-            return Table(s1, s2, rows, *_compressed(coefficients, cols, accuracy))
+            means, coefficients, parity = _halved(coefficients, np.outer(nodes1, nodes2), accuracy)
+            coefficients, means, cols = _compressed(coefficients, means, cols, accuracy)
+            return Table(s1, s2, rows, means, coefficients, cols, parity)
     raise refusal(phi, float(max(s1.max(), s2.max())))
 
 
@@ -154,14 +178,36 @@ def _converged(coefficients: Float[np.ndarray, "terms 2 ..."], accuracy: float) 
     return bool((sizes[-3:] <= accuracy * sizes.max(0)).all())
 
 
+def _halved(
+    coefficients: Coefficients, scale: Float[np.ndarray, "nodes1 nodes2"], accuracy: float
+) -> tuple[Float[np.ndarray, "nodes1 nodes2"], Float[np.ndarray, "half 2 nodes1 nodes2"], int | None]:
+    """m m' and, of the rest, the polynomials that do not vanish and their parity; 0, all and None if none vanish."""
+    coefficients = np.concatenate([coefficients, np.zeros_like(coefficients[: len(coefficients) % 2])])
+    count = len(coefficients)
+    means = np.tensordot(np.cos(np.pi / 2 * np.arange(count)), coefficients[:, 1], 1)  # at the right angle
+    cosine = _to_chebyshev(count) @ np.cos(np.pi / 2 * (1 + _chebyshev_points(count)))
+    rest = coefficients.copy()
+    rest[:, 0] -= np.multiply.outer(cosine, means * scale)
+    rest[0, 1] -= means
+    negligible = accuracy * np.abs(coefficients).max((0, 2, 3))
+    for parity in (0, 1):
+        kept, others = (np.stack([rest[p::2, 0], rest[1 - p :: 2, 1]], axis=1) for p in (parity, 1 - parity))
+        if (np.abs(others).max((0, 2, 3)) <= negligible).all():
+            return means, kept, parity
+    return np.zeros_like(means), coefficients, None
+
+
 def _compressed(
-    coefficients: Coefficients, cols: Float[np.ndarray, "nodes2 n2"], accuracy: float
-) -> tuple[Float[np.ndarray, "terms 2 nodes1 rank"], Float[np.ndarray, "rank n2"]]:
+    coefficients: Coefficients,
+    means: Float[np.ndarray, "nodes1 nodes2"],
+    cols: Float[np.ndarray, "nodes2 n2"],
+    accuracy: float,
+) -> tuple[Float[np.ndarray, "terms 2 nodes1 rank"], Float[np.ndarray, "nodes1 rank"], Float[np.ndarray, "rank n2"]]:
     """The same with combinations of the second set's nodes, of which far fewer matter than there are nodes."""
-    triangle = np.linalg.qr(coefficients.reshape(-1, len(cols)), mode="r")
+    triangle = np.linalg.qr(np.vstack([coefficients.reshape(-1, len(cols)), means]), mode="r")
     _, sizes, axes = np.linalg.svd(triangle)
     axes = axes[: np.count_nonzero(sizes > accuracy / 100 * sizes[0])]
-    return coefficients @ axes.T, axes @ cols
+    return coefficients @ axes.T, means @ axes.T, axes @ cols
 
 
 def _chebyshev_points(n: int) -> Vector:

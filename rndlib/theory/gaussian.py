@@ -25,6 +25,10 @@ class Gaussian:
     var: Float[np.ndarray, " T"]
     cov: Float[np.ndarray, "T T"] | None
 
+    def doubled(self) -> "Gaussian":
+        """The law of the difference of two independent functions of this law."""
+        return Gaussian(np.zeros_like(self.mean), 2 * self.var, None if self.cov is None else 2 * self.cov)
+
 
 def mended(mean: Float[np.ndarray, " T"], start: np.ndarray, cov: np.ndarray) -> Gaussian:
     """The law with this covariance, or these variances, rounding errors mended; `start` is the same before training.

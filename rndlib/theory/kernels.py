@@ -30,10 +30,9 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.any_network import AnyNetwork
+from rndlib.any_network import AnyNetwork, spawned
 from rndlib.cores import parallel, slices
 from rndlib.network import MLP
-from rndlib.theory.empirical import parts
 from rndlib.theory.expectations import Between, between
 
 _AT_ONCE = 2**15  # entries, so that arrays stay in cache
@@ -140,7 +139,30 @@ def empirical(
     >>> kernels.empirical(net, np.eye(3)).ntk.shape
     (3, 3)
     """
-    head, body = parts(net, X, X_test, draws, seed, memory)
+    if not isinstance(net, AnyNetwork):
+        raise ValueError(
+            f"net = {net!r}: give a rndlib.torch.Module or a rndlib.jax.Function; an MLP has kernels.kernel"
+        )
+    X = checks.points_of_any_shape("X", X)
+    mirrored = X_test is None
+    other = X if X_test is None else checks.points_of_any_shape("X_test", X_test, X.shape[1:])
+    net.examine(X)
+    count, seed = checks.whole("draws", draws, at_least=1), checks.whole("seed", seed, at_least=0)
+    least, below = 16 * net.parameters(1), net.hidden_parameters  # bytes, for the derivatives of two points
+    rows = checks.whole("memory", memory, at_least=1) // least
+    checks.require(rows > 0, f"memory = {memory}: give at least {least} bytes, for the derivatives of two points")
+    head, body = found = np.zeros((2, len(X), len(other)))
+    for draw in range(count):
+        omega = net.draw(1, spawned(seed, draw))
+        for i in slices(len(X), rows):
+            left = net.jacobian(omega, X[i])[:, 0]
+            for j in slices(len(other), rows, start=i.start if mirrored else 0):
+                right = left if mirrored and i == j else net.jacobian(omega, other[j])[:, 0]
+                for part, of in zip(found, (slice(below, None), slice(below)), strict=True):
+                    block = left[:, of] @ right[:, of].T / count
+                    part[i, j] += block
+                    if mirrored and i != j:
+                        part[j, i] += block.T
     return Kernel(head, head + body, body)
 
 

@@ -80,8 +80,7 @@ def rnd_error(
     >>> (laws.rnd_error(net, data.X, data.X_test).var / laws.ensemble(net, data.X, data.y, data.X_test).var).round(6)
     array([2., 2.])
     """
-    one = _trained(net, X, None, X_test, time, full_cov, learning_rate)
-    return Gaussian(one.mean, 2 * one.var, None if one.cov is None else 2 * one.cov)
+    return _trained(net, X, None, X_test, time, full_cov, learning_rate).doubled()
 
 
 def posterior(
@@ -161,8 +160,7 @@ def _trained(
 ) -> Gaussian:
     """The law of what starts as a centred process with the kernel `prior`, jittered by the noise on X."""
     X, y, X_test, time = reference.inputs(net, X, y, X_test, time, learning_rate, noise_std)
-    train, across = reference.between(net, X, X), reference.between(net, X, X_test)
-    test = reference.between(net, X_test, X_test) if full_cov else reference.diagonal(net, X_test)
+    train, across, test = reference.blocks(net, X, X_test, full_cov)
     noise = noise_std**2 * np.eye(len(X))
     G = gain(train.ntk + noise, across.ntk, time, learning_rate)
     XX, Xx, xx = (getattr(kernel, prior) for kernel in (train, across, test))

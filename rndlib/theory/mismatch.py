@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from rndlib import checks
 from rndlib.network import MLP
-from rndlib.theory import kernels, laws
+from rndlib.theory import kernels, laws, reference
 from rndlib.theory.dynamics import covariance, gain
 
 
@@ -65,5 +65,5 @@ def factor(predictor: MLP, target: MLP, X: ArrayLike, X_test: ArrayLike, time: f
             f"X_test: at row {int(known.argmax())} the ensemble has no variance to compare with: leave out known points"
         )
     G = gain(kernels.ntk(predictor, X), kernels.ntk(predictor, X, X_test), time, None)
-    blocks = kernels.kernel(target, X), kernels.kernel(target, X, X_test), kernels.diagonal(target, X_test)
+    blocks = reference.blocks(target, X, X_test, full_cov=False)
     return (1 + covariance(G, *(block.nngp for block in blocks)) / variance) / 2

@@ -37,6 +37,14 @@ def diagonal(net: Network, X: np.ndarray) -> kernels.Kernel:
     return kernels.Kernel(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
+def blocks(
+    net: Network, X: np.ndarray, X_test: np.ndarray, full_cov: bool
+) -> tuple[kernels.Kernel, kernels.Kernel, kernels.Kernel]:
+    """The kernels on X, between X and X_test, and on X_test or, without `full_cov`, of each of its points."""
+    train, across = between(net, X, X), between(net, X, X_test)
+    return train, across, between(net, X_test, X_test) if full_cov else diagonal(net, X_test)
+
+
 def points(
     net: Network, X: ArrayLike, X_test: ArrayLike, name: str = "X_test"
 ) -> tuple[Float[np.ndarray, "n *shape"], Float[np.ndarray, "T *shape"]]:

@@ -77,8 +77,7 @@ def stream(
         checks.require(X.shape[1:] == shape, f"stages[{number}].X has points of shape {X.shape[1:]}: give {shape}")
     union, rows = np.unique(np.concatenate([X for X, *_ in read]), axis=0, return_inverse=True)
     P, T = len(union), len(X_test)
-    train, across = reference.between(net, union, union), reference.between(net, union, X_test)
-    test = reference.between(net, X_test, X_test) if full_cov else reference.diagonal(net, X_test)
+    train, across, test = reference.blocks(net, union, X_test, full_cov)
     theta = np.concatenate([train.ntk, across.ntk], axis=1)
     # The errors at all points that come of an error of 1 at one point of the union, and in the last row of none.
     state = np.eye(P + 1, P + T)

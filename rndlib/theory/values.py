@@ -49,7 +49,14 @@ def value_ensemble(
     >>> law.mean.round(3), law.var.round(3)
     (array([ 1.5  ,  1.   , -0.396]), array([0.   , 0.   , 0.795]))
     """
-    return _at_fixed_point(net, X, X_next, rewards, gamma, X_test, terminal, full_cov, 1)
+    X, rewards, X_test, _ = reference.inputs(net, X, rewards, X_test, np.inf, None, 0.0, labels="rewards")
+    _, following = reference.points(net, X, X_next, "X_next")
+    n, both = len(X), np.concatenate([X, following])
+    discount = reference.discounts(gamma, terminal, following, n)[:, None]
+    on, across, test = reference.blocks(net, both, X_test, full_cov)
+    G = fixed_point(on.ntk[:n, :n] - discount * on.ntk[n:, :n], across.ntk[:n], gamma)
+    cov = covariance(np.concatenate([G, -discount * G]), on.nngp, across.nngp, test.nngp)
+    return mended(G.T @ rewards, test.nngp, cov)
 
 
 def value_rnd_error(
@@ -74,28 +81,4 @@ def value_rnd_error(
     >>> laws.value_rnd_error(MLP(2), chain[:2], chain[1:], 0.5, chain, terminal=[False, True]).var.round(3)
     array([0.   , 0.   , 1.591])
     """
-    return _at_fixed_point(net, X, X_next, None, gamma, X_test, terminal, full_cov, 2)
-
-
-def _at_fixed_point(
-    net: Network,
-    X: ArrayLike,
-    X_next: ArrayLike,
-    rewards: ArrayLike | None,
-    gamma: float,
-    X_test: ArrayLike,
-    terminal: ArrayLike | None,
-    full_cov: bool,
-    scale: int,
-) -> Gaussian:
-    """The law of what starts as a centred process with `scale` times kappa."""
-    train, r, tests, _ = reference.inputs(net, X, rewards, X_test, np.inf, None, 0.0, labels="rewards")
-    _, following = reference.points(net, train, X_next, "X_next")
-    n, both = len(train), np.concatenate([train, following])
-    discount = reference.discounts(gamma, terminal, following, n)
-    on, across = reference.between(net, both, both), reference.between(net, both, tests)
-    test = reference.between(net, tests, tests) if full_cov else reference.diagonal(net, tests)
-    G = fixed_point(on.ntk[:n, :n] - discount[:, None] * on.ntk[n:, :n], across.ntk[:n], gamma)
-    M = np.concatenate([G, -discount[:, None] * G])
-    XX, Xx, xx = (scale * kernel.nngp for kernel in (on, across, test))
-    return mended(G.T @ r, xx, covariance(M, XX, Xx, xx))
+    return value_ensemble(net, X, X_next, np.zeros(np.shape(X)[:1]), gamma, X_test, terminal, full_cov).doubled()

@@ -1,0 +1,188 @@
+"""What training leaves of an estimator: networks trained step by step by a solver, or linearised and exactly.
+
+Each has the `trained` bodies, their `values` e(x) and the `means` of Bayesian RND, and can be trained `further`. The
+exact limit of width is in `rndlib.estimators.exact`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from math import inf
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from rndlib import checks
+from rndlib.cores import parallel, split
+from rndlib.estimators.functions import PerHead, Points
+from rndlib.training import linear
+from rndlib.training.problem import Drawn, Task, Trained
+from rndlib.training.report import Report
+from rndlib.training.solvers import GradientFlow
+from rndlib.training.trees import mapped
+from rndlib.training.weights import Params, Role, draw
+
+Labels = Float[np.ndarray, "n outputs"]
+Begin = Callable[[list[int]], tuple[Drawn, Params]]
+"""The random numbers of some bodies, and the parameters from which they train."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Networks trained by a solver, and the network that has the mean estimate of Bayesian RND, where there is one."""
+
+    trained: Trained
+    mean: Trained | None = None
+
+    @classmethod
+    def fit(cls, model: Any, X: Points, y: Labels | None = None) -> "Steps":
+        """Train the networks of an estimator on points X (N, *shape), and one more on labels `y`, if there are any."""
+
+        def drawn(bodies: list[int]) -> tuple[Drawn, Params]:
+            drawn = model._draw(bodies, len(X))
+            return drawn, drawn.start
+
+        def alone(bodies: list[int]) -> tuple[Drawn, Params]:
+            weights = draw(model.net_, 1 if y is None else y.shape[1], model._seed, Role.MEAN, bodies)
+            return Drawn(weights, weights), weights
+
+        return cls._from(model, X, y, drawn, alone)
+
+    def further(self, model: Any, X: Points, y: Labels | None) -> "Steps":
+        """The same after more training, on X and `y` alone."""
+        return self._from(model, X, y, _current(self.trained), self.mean and _current(self.mean))
+
+    @classmethod
+    def _from(cls, model: Any, X: Points, y: Labels | None, networks: Begin, mean: Begin | None) -> "Steps":
+        def train(role: Role, heads: int, bodies: int, begin: Begin, targets: Callable[[Drawn], PerHead]) -> Trained:
+            kept = {}
+
+            def begun(block: list[int]) -> Drawn:
+                kept[tuple(block)], params = begin(block)
+                return kept[tuple(block)]._replace(start=params)
+
+            task = Task(model.net_, heads, bodies, role, model._seed, X, begun, targets, model._noise, model._following)
+            trained = (model.solver or GradientFlow()).train(task, model._loaded)
+            return replace(trained, drawn=[kept[tuple(block)] for block, _ in trained.blocks])
+
+        def shifted(drawn: Drawn) -> PerHead:
+            # The mean network starts at 0: its initial function is subtracted.
+            return labels.T + model._functions(drawn.tangent, X, "float64")
+
+        labels: Any = y
+        heads, bodies = model._sizes
+        trained = train(model._role, heads, bodies, networks, partial(model._targets, X))
+        return cls(trained, None if y is None or mean is None else train(Role.MEAN, labels.shape[1], 1, mean, shifted))
+
+    def values(self, model: Any, X: Points, drawn: Drawn, params: Params) -> PerHead:
+        """e after training, of a block of networks at X."""
+        return model._functions(params, X, model._precision) + model._fixed(drawn, X, model._precision)
+
+    def means(self, model: Any, X: Points) -> Float[np.ndarray, "1 outputs t"]:
+        """The mean network at X."""
+
+        def moved(drawn: Drawn, params: Params) -> PerHead:
+            f, before = (model._functions(at, X, model._precision) for at in (params, drawn.start))
+            return f - before
+
+        assert self.mean is not None
+        return self.mean.per_body(moved)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Linearised networks. A head's error is e(x) = u(x) - g(x) + J(x) delta, with u and g its own predictor and target
+    at the start, and J the tangent that the heads of a body share.
+
+    trained: In place of parameters, a block has the layers of delta (bodies, heads + outputs, ...), in which Bayesian
+    RND's target J psi is included: delta starts at -psi, or at 0, and training adds -J' v with the v of
+    `linear.weights`. One column more per output has the mean, which is the function 0, trained on y.
+    """
+
+    trained: Trained
+
+    @classmethod
+    def fit(cls, model: Any, X: Points, y: Labels | None) -> "Linear":
+        """Train the networks of an estimator on X (N, *shape), and their means on labels `y`, if there are any."""
+
+        def begin(block: list[int]) -> tuple[Drawn, Params]:
+            drawn = model._draw(block, len(X))
+            psi = drawn.directions or []
+            return drawn, mapped(lambda a: -a.reshape(len(block), -1, *a.shape[1:]), psi)
+
+        return cls._from(model, X, y, begin, split(model._sizes[1], 1))
+
+    def further(self, model: Any, X: Points, y: Labels | None) -> "Linear":
+        """The same after more training, on X and `y` alone."""
+        return self._from(model, X, y, _current(self.trained), [block for block, _ in self.trained.blocks])
+
+    @classmethod
+    def _from(cls, model: Any, X: Points, y: Labels | None, begin: Begin, blocks: list[list[int]]) -> "Linear":
+        flow, net, backend = model.solver or GradientFlow(), model.net_, model._loaded
+        if flow.time == inf and not model._noise:
+            checks.distinct("X", X)
+
+        def one(block: list[int]) -> tuple[Drawn, tuple[Params, Report]]:
+            drawn, before = begin(block)
+            at = drawn.tangent
+            r = model._residual(drawn, lambda points: _errors(model, points, drawn, before, "float64"), X)
+            if y is not None:
+                means = _pushed(model, X, drawn, before, slice(r.shape[2], None), "float64") - y.T
+                r = np.concatenate([r, np.broadcast_to(np.swapaxes(means, 1, 2), (len(block), *y.shape))], axis=2)
+            if model._following is None:
+                v, left, by = linear.weights(backend, net, at, X, r, flow, model._noise)
+            else:
+                v, left = linear.value_weights(backend, net, at, X, model._following, r, model.gamma), 0.0
+                by = "matrices, at the fixed point of temporal differences"
+            delta = mapped(np.negative, linear.pulled_back(backend, net, at, X, v))
+            for layer, start in zip(delta, before, strict=False):  # layers and columns that start at 0 are left out
+                for own, more in zip(layer, start, strict=True):
+                    own[:, : more.shape[1]] += more
+            report = Report(flow.time, left, 0.0, 1, True, (f"Each head is solved for exactly, by {by}.",))
+            return drawn._replace(offsets=None), (delta, report)
+
+        drawn, results = zip(*parallel(one, blocks), strict=True)
+        return cls(replace(Trained.joined(model._sizes[1], blocks, list(results)), drawn=list(drawn)))
+
+    def values(self, model: Any, X: Points, drawn: Drawn, delta: Params) -> PerHead:
+        """e after training, of a block of bodies at X."""
+        return _errors(model, X, drawn, delta, model._precision)
+
+    def means(self, model: Any, X: Points) -> Float[np.ndarray, "bodies outputs t"]:
+        """The function 0 of every body, trained on y, at X."""
+        columns = slice(model._sizes[0], None)
+        return self.trained.per_body(lambda drawn, delta: _pushed(model, X, drawn, delta, columns, model._precision))
+
+
+def _errors(model: Any, X: Points, drawn: Drawn, delta: Params, dtype: str) -> PerHead:
+    e = model._functions(drawn.start, X, dtype) + _pushed(model, X, drawn, delta, slice(model._sizes[0]), dtype)
+    return e if drawn.target is None else e - model._functions(drawn.target, X, dtype)
+
+
+def _pushed(model: Any, X: Points, drawn: Drawn, delta: Params, columns: slice, dtype: str) -> PerHead:
+    """J delta at X, of some columns: 0 where there are none yet."""
+    changes = mapped(lambda a: a[:, columns], delta)
+    if not changes or not changes[0][0].shape[1]:
+        return np.zeros((1, 1, 1))
+    return model._loaded.push_forward(model.net_, drawn.tangent, changes, X, dtype)
+
+
+def _current(trained: Trained) -> Begin:
+    """The random numbers of any bodies, and their parameters after training, however they were grouped."""
+    count = sum(len(block) for block, _ in trained.blocks)
+
+    def joined(*trees: Any) -> Any:
+        return None if trees[0] is None else mapped(lambda *parts: np.concatenate(parts), *trees)
+
+    drawn: Any = [*map(joined, *trained.drawn)]
+    params = joined(*(params for _, params in trained.blocks))
+
+    def at(bodies: list[int]) -> tuple[Drawn, Params]:
+        def rows(a: np.ndarray) -> np.ndarray:  # of which there may be several for each body
+            return a.reshape(count, -1, *a.shape[1:])[bodies].reshape(-1, *a.shape[1:])
+
+        found: Any = (tree if tree is None else mapped(rows, tree) for tree in drawn)
+        return Drawn(*found), mapped(rows, params)
+
+    return at
