@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 from rndlib import checks
 from rndlib.any_network import AnyNetwork
 from rndlib.estimators import measure
-from rndlib.estimators.automatic import choose, prior_std
+from rndlib.estimators.automatic import Units, choose, prior_std
 from rndlib.estimators.departure import DepartureWarning
 from rndlib.estimators.exact import Exact
 from rndlib.estimators.functions import Networks
@@ -58,6 +58,7 @@ class Estimator(Networks, Streamed, BaseEstimator):
     # No annotations, so not parameters.
     noise_std = None  # of estimators without noise
     prior_mean = None  # of estimators without labels
+    prior = None  # of estimators whose prior is not chosen
     gamma = None  # of estimators without values
     _following = None  # what follows each training point, of values
     _covered = True  # whether a theorem is about them
@@ -166,9 +167,12 @@ class Estimator(Networks, Streamed, BaseEstimator):
             return self._units.inputs(points), None if labels is None else self._units.labels(labels)
         # A network of the user's own may look up whole numbers, whose scale says nothing.
         looked_up = isinstance(self.net, AnyNetwork) and bool((points == np.round(points)).all())
-        deviation = None if labels is None else prior_std(self.net_, points)
+        if self.prior is not None:
+            self.net_, self._units = self.prior._network(self.net_, points, self.backend), Units(prior=self.prior)
+        inputs = self._units.inputs(points)
+        deviation = None if labels is None else prior_std(self.net_, inputs)
         checks.scales(points[:1] if looked_up else points, labels, deviation, self._noise)
-        return points, labels
+        return inputs, labels
 
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Points (N, *shape) and labels (N, *outputs) as float64, in the user's units, and `net_` for them.

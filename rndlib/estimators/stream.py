@@ -66,8 +66,8 @@ class Streamed:
             "false_alarms: its threshold is that of one fit: leave it out to call partial_fit",
         )
         checks.require(now.gamma is None, f"gamma = {now.gamma!r}: values have no partial_fit: fit all transitions")
-        points = self._points(X)[1]
-        labels = _labels(now, points, y)
+        given, points = self._points(X)
+        labels = _labels(now, given, y)
         if hasattr(now, "_labels"):
             now._labels = labels
         now._fit = _linear(now, points, labels) if isinstance(now._fit, Linear) else _steps(now, points, labels)
