@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rndlib.estimators import DeepEnsemble as DeepEnsemble
     from rndlib.estimators.departure import DepartureWarning as DepartureWarning
     from rndlib.network import MLP as MLP
+    from rndlib.prior import Prior as Prior
     from rndlib.theory import kernels as kernels
     from rndlib.theory import laws as laws
     from rndlib.theory import mismatch as mismatch
@@ -57,6 +58,7 @@ _HOMES = {
     **dict.fromkeys(("DeepEnsemble", "BayesianEnsemble", "RND", "BayesianRND"), "estimators"),
     **dict.fromkeys(("GradientFlow", "GradientDescent", "StochasticGradient"), "training.solvers"),
     "MLP": "network",
+    "Prior": "prior",
     "DepartureWarning": "estimators.departure",
     "DivergenceError": "training.report",
     "HeadsWarning": "theory.crowding",
@@ -75,6 +77,7 @@ __all__ += [
     "DepartureWarning",
     "DivergenceError",
     "HeadsWarning",
+    "Prior",
     "explain_setting",
     "kernels",
     "laws",

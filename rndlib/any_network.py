@@ -60,7 +60,7 @@ class AnyNetwork(ABC):
         evidence; until then it counts as 1.
     """
 
-    library: ClassVar[str]
+    library: str
     """The backend that trains it: "jax" or "torch"."""
     differentiable: ClassVar[str]
     """What to do where its library cannot differentiate it."""

@@ -50,7 +50,7 @@ class Function(AnyNetwork):
     (8, 1)
     """
 
-    library: ClassVar[str] = "jax"
+    library: str = "jax"
     differentiable: ClassVar[str] = "replace loops of unknown length by lax.scan, and custom_vjp by custom_jvp"
 
     def __init__(

@@ -68,6 +68,10 @@ class MLP:
         if X.shape[1] != self.in_dim:
             raise ValueError(f"X has {X.shape[1]} columns: give the {self.in_dim} of net = {self}")
 
+    def _trained(self, layer: int, kappa: np.ndarray) -> np.ndarray:
+        """The part of a layer's own parameters in the NTK of its preactivations, whose NNGP kernel is kappa."""
+        return kappa
+
     def layer_shapes(self, heads: int) -> list[tuple[int, int]]:
         """Shapes `(n_l, n_{l-1})` of the weight matrices, first layer first, for an output of `heads`.
 

@@ -13,7 +13,7 @@ MODULES = [
     "training.backends", "datasets", "estimators",
     "estimators.departure", "theory.crowding", "training.initial", "theory.kernels", "theory.laws", "theory.mismatch",
     "theory.gaussian", "theory.streams", "theory.values",
-    "network", "advice", "training.report", "training.solvers",
+    "network", "prior", "advice", "training.report", "training.solvers",
 ]  # fmt: skip
 
 SEAM = {"Backend", "Linearised", "Solver", "chunked", "train", "run"}

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from rndlib import checks
 from rndlib.any_network import AnyNetwork
 from rndlib.network import MLP
+from rndlib.prior import Prior
 from rndlib.theory import kernels, reference
 
 Points = Float[np.ndarray, "n *shape"]
@@ -33,17 +34,18 @@ LEAST_NOISE = 1e-3
 class Units:
     """The network reads `(X - centre) / scale` and has labels `(y - mean) / size`. By default nothing changes.
 
-    centre, scale: One number per column of X. mean, size: One number per column of labels.
+    centre, scale: One number per column of X. mean, size: One number per column of labels. prior: Adds features.
     """
 
     centre: Column = 0.0
     scale: Column = 1.0
     mean: Column = 0.0
     size: Column = 1.0
+    prior: Prior | None = None
 
-    def inputs(self, X: Points) -> Points:
+    def inputs(self, X: Points) -> Float[np.ndarray, "n *columns"]:
         """Points as the network reads them."""
-        return (X - self.centre) / self.scale
+        return (X - self.centre) / self.scale if self.prior is None else self.prior._inputs(X)
 
     def labels(self, y: Labels) -> Labels:
         """Labels as the network has them."""

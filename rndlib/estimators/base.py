@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 from rndlib import checks
 from rndlib.any_network import AnyNetwork
 from rndlib.estimators import departure
-from rndlib.estimators.automatic import choose, prior_std
+from rndlib.estimators.automatic import Units, choose, prior_std
 from rndlib.estimators.exact import Exact
 from rndlib.estimators.fits import Linear, Steps
 from rndlib.estimators.functions import Following, Networks
@@ -69,6 +69,7 @@ class Estimator(Networks, BaseEstimator):
     # No annotations, so not parameters.
     noise_std = None  # of estimators without noise
     prior_mean = None  # of estimators without labels
+    prior = None  # of estimators whose prior is not chosen
     gamma = None  # of estimators without values
     linearised = False  # of estimators that cannot be
     _covered = True  # whether a theorem is about them
@@ -237,10 +238,13 @@ class Estimator(Networks, BaseEstimator):
             return self._units.inputs(points)
         # A network of the user's own may look up whole numbers, whose scale says nothing.
         looked_up = isinstance(self.net, AnyNetwork) and bool((points == np.round(points)).all())
-        deviation = None if labels is None else prior_std(self.net_, points)
+        if self.prior is not None:
+            self.net_, self._units = self.prior._network(self.net_, points, self.backend), Units(prior=self.prior)
+        inputs = self._units.inputs(points)
+        deviation = None if labels is None else prior_std(self.net_, inputs)
         checks.scales(points[:1] if looked_up else points, labels, deviation, self._noise)
         self._labels: Any = labels
-        return points
+        return inputs
 
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Points (N, *shape) and labels (N, *outputs) as float64, in the user's units, and `net_` for them.

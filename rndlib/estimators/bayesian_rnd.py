@@ -14,6 +14,7 @@ from rndlib.estimators.automatic import MeanFunction
 from rndlib.estimators.base import Prediction, Regressor
 from rndlib.estimators.exact import Exact
 from rndlib.estimators.rnd import Distillation
+from rndlib.prior import Prior
 
 
 @dataclass(eq=False, repr=False)
@@ -36,6 +37,7 @@ class BayesianRND(Regressor, Distillation):
         own NTK, at any width. The mean of each network is that posterior's mean.
     mean: Function that returns the mean estimate (T,) for X (T, in_dim). By default, a network trained on y, with its
         initial function subtracted.
+    prior: `Prior` of the function, with a network that is given; None is the NTK-GP.
     prior_mean, seed, random_state, backend, solver, dtype, input_scales: As in `DeepEnsemble`.
 
     >>> from rndlib import MLP, BayesianRND, datasets
@@ -51,6 +53,7 @@ class BayesianRND(Regressor, Distillation):
     noise_std: float | None = None
     mean: MeanFunction | None = None
     prior_mean: MeanFunction | None = None
+    prior: Prior | None = None
 
     _bayesian = True
 
@@ -65,6 +68,11 @@ class BayesianRND(Regressor, Distillation):
         checks.require(
             self.mean is None or callable(self.mean),
             f"mean = {self.mean!r}: give a function of X, or None for a network trained on y",
+        )
+        checks.require(isinstance(self.prior, Prior | None), f"prior = {self.prior!r}: give an rndlib.Prior, or None")
+        checks.require(
+            self.prior is None or getattr(self.net, "output_scale", self.net) is not None,
+            f"prior = {self.prior!r} with net = {self.net!r}: give the network, and a number as its output_scale",
         )
 
     def __sklearn_tags__(self) -> Any:
@@ -151,6 +159,9 @@ class BayesianRND(Regressor, Distillation):
         if fitted._labels is None:
             raise NotFittedError("fit had no y to train a mean on: call fit(X, y), or give mean= a function of X")
         return fitted._functions_of(fitted._fit.means(fitted, inputs), points)
+
+    def _prior(self, points: np.ndarray) -> Any:
+        return super()._prior(points) + (0.0 if self.prior is None else self.prior._mean(points)[:, None])
 
     @property
     def _labels_of_mean(self) -> Any:

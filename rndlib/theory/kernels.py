@@ -253,10 +253,12 @@ def _recursion(
     net: MLP, kappa: np.ndarray, steps: Iterable[Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]]
 ) -> Three:
     """kappa^L, Theta^L and its part below the last layer, from kappa^1 and the expectations over each layer's units."""
-    theta, body = kappa, np.zeros_like(kappa)
-    for expectations in steps:
+    theta = last = net._trained(0, kappa)
+    body = np.zeros_like(kappa)
+    for layer, expectations in enumerate(steps, start=1):
         value, slope = expectations(kappa)
         kappa = net.sigma_w**2 * value + net.sigma_b**2
         body = net.sigma_w**2 * theta * slope
-        theta = body + kappa
-    return kappa, theta, body
+        last = net._trained(layer, kappa)
+        theta = body + last
+    return last, theta, body

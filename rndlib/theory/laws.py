@@ -13,8 +13,9 @@ Where the data move, `stream` has the law after one set of points after the othe
 temporal differences, `value_ensemble` and `value_rnd_error` have that of value functions.
 """
 
-from math import inf
-from typing import Any, Literal
+from dataclasses import replace
+from math import inf, pi
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +30,9 @@ from rndlib.theory.streams import Stage as Stage
 from rndlib.theory.streams import stream as stream
 from rndlib.theory.values import value_ensemble as value_ensemble
 from rndlib.theory.values import value_rnd_error as value_rnd_error
+
+if TYPE_CHECKING:
+    from rndlib.prior import Prior
 
 
 def ensemble(
@@ -84,13 +88,19 @@ def rnd_error(
 
 
 def posterior(
-    net: Network, X: ArrayLike, y: ArrayLike, X_test: ArrayLike, noise_std: float = 0.0, full_cov: bool = False
+    net: Network,
+    X: ArrayLike,
+    y: ArrayLike,
+    X_test: ArrayLike,
+    noise_std: float = 0.0,
+    full_cov: bool = False,
+    prior: "Prior | None" = None,
 ) -> Gaussian:
     """Posterior of `f ~ GP(0, Theta)` at `X_test`, given `y = f(X)` plus noise of standard deviation `noise_std`.
 
     `N(Theta_xX A^-1 y, Theta_xx - Theta_xX A^-1 Theta_Xx)`, the NTK-GP posterior (Section 4, with the footnote on
     noise). This is the law of f. For a new observation, add `noise_std**2` to the variance. Arguments, result and
-    errors as in `ensemble`.
+    errors as in `ensemble`. With a `prior`, f is that process before the data.
 
     >>> from rndlib import MLP, datasets, laws
     >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
@@ -98,7 +108,29 @@ def posterior(
     >>> law.mean.round(3), law.var.round(3)
     (array([-3.328,  0.978]), array([15.769,  0.128]))
     """
-    return _trained(net, X, y, X_test, inf, full_cov, None, "ntk", noise_std)
+    if prior is None:
+        return _trained(net, X, y, X_test, inf, full_cov, None, "ntk", noise_std)
+    X, y, X_test, _ = reference.inputs(net, X, y, X_test, inf, None, noise_std)
+    law = posterior(prior.kernel(net), X, y - prior._mean(X), X_test, noise_std, full_cov)
+    return replace(law, mean=law.mean + prior._mean(X_test))
+
+
+def log_evidence(
+    net: Network, X: ArrayLike, y: ArrayLike, noise_std: float = 0.0, prior: "Prior | None" = None
+) -> float:
+    """log N(y | m(X), Theta_XX + noise_std^2 I) in nats, with the mean m and the covariance Theta of `posterior`.
+
+    >>> from rndlib import MLP, datasets, laws
+    >>> data = datasets.toy(seed=0)
+    >>> round(laws.log_evidence(MLP(in_dim=3), data.X, data.y, noise_std=0.1), 2)
+    -15.8
+    """
+    X, y, _, _ = reference.inputs(net, X, y, X, inf, None, noise_std)
+    if prior is not None:
+        net, y = prior.kernel(net), y - prior._mean(X)
+    A = reference.between(net, X, X).ntk + noise_std**2 * np.eye(len(X))
+    fit = gain(A, y[:, None], inf, None)[:, 0]
+    return float(-(y @ fit + np.linalg.slogdet(2 * pi * A)[1]) / 2)
 
 
 def bayesian_rnd_error(

@@ -53,7 +53,7 @@ class Module(AnyNetwork):
     (8, 1)
     """
 
-    library: ClassVar[str] = "torch"
+    library: str = "torch"
     differentiable: ClassVar[str] = "keep to PyTorch's differentiable operations, on tensors and not in place"
 
     def __init__(
