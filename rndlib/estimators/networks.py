@@ -12,7 +12,7 @@ from rndlib import checks
 from rndlib.any_network import Network
 from rndlib.cores import parallel, slices, split
 from rndlib.training import linear
-from rndlib.training.problem import Drawn, Task, Trained, column_group
+from rndlib.training.problem import Drawn, Task, Trained, block_size, column_group
 from rndlib.training.report import Report
 from rndlib.training.solvers import GradientFlow
 from rndlib.training.trees import mapped
@@ -164,7 +164,8 @@ class Linear:
             # What a prediction does not need would take as much memory again.
             return drawn._replace(directions=None, offsets=None), ([(v,), *delta], report)
 
-        blocks = split(bodies, 1)
+        # Small networks, whose time is that of calls, are solved for several at a time, each with a matrix (N, N).
+        blocks = split(bodies, block_size(net, max(model._sizes[0], len(X)), len(X)))
         drawn, results = zip(*parallel(one, blocks), strict=True)
         return cls(X.copy(), replace(Trained.joined(bodies, blocks, list(results)), drawn=list(drawn)))
 
