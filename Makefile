@@ -8,7 +8,7 @@ BIN = .venv/bin
 SOURCES := $(shell find rndlib -name '*.py' -o -name '*.toml' -o -name '*.json') notebooks/practice.json
 NOTEBOOKS := $(basename $(notdir $(wildcard notebooks/0*.ipynb)))
 # The longest first, so that two cores stay busy to the end.
-ORDER := $(foreach number,05 07 02 03 08 00 01 04 06,$(filter $(number)_%,$(NOTEBOOKS)))
+ORDER := $(foreach number,05 07 09 02 03 08 00 01 04 06,$(filter $(number)_%,$(NOTEBOOKS)))
 
 # Each notebook has its share of the cores, and one thread of BLAS: its threads wait by spinning, on cores that the
 # others need.

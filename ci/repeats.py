@@ -1,11 +1,12 @@
 """The whole ledger many times: how often is each verdict wrong?
 
-    python ci/repeats.py [calibration | other_seeds | settings]...
+    python ci/repeats.py [calibration | other_seeds | settings | NOTEBOOK]...
 
 A true claim that fails, and a negative control that passes, far or near, are the ways to be wrong. `calibration` runs
 every notebook over 200 seeds at its small size, `other_seeds` over five at the stored size, and `settings` at the small
 size with other data, activations, depths and scales of the weights (`other_settings.yaml`). A study resumes (`kept`):
 delete `results/repeats` after a change of what decides its numbers. At the end its table is written to `notebooks/`.
+With names of notebooks only these are run, and the tables keep the rows of all others.
 """
 
 import json
@@ -98,17 +99,22 @@ def by_setting(found: Found) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
-def main(names: list[str]) -> None:
-    """Run what is missing of these studies, then write their tables."""
-    every = [each["result"] for each in kept.results(__file__, tasks(), run, names)]
+def main(words: list[str]) -> None:
+    """Run what is missing of these studies and notebooks, all if none is named, then write the studies' tables."""
+    names = [word for word in words if word in TABLES] or list(TABLES)
+    notebooks = [word for word in words if word in ledgers.NOTEBOOKS] or ledgers.NOTEBOOKS
+    chosen = [task for task in tasks() if task[1] in notebooks]
+    every = [each["result"] for each in kept.results(__file__, chosen, run, names)]
     for study in names:
         found = {(name, case): of for which, name, pairs in every if which == study for case, of in pairs}
         rows = by_setting(found) if study == "settings" else counts(found)
+        rows += [row for row in studies.read(ROOT / "notebooks", TABLES[study]) if row["notebook"] not in notebooks]
+        rows.sort(key=lambda row: row["notebook"])
         table = {"profile": "paper" if study == "other_seeds" else "smoke", "rows": rows}
         output.write(ROOT / "notebooks" / TABLES[study], json.dumps(table, indent=1).encode() + b"\n")
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] != ["--one"] and not set(sys.argv[1:]) <= set(TABLES):
-        sys.exit(f"usage: python ci/repeats.py [{' | '.join(TABLES)}]...")
-    main(sys.argv[1:] or list(TABLES))
+    if sys.argv[1:2] != ["--one"] and not set(sys.argv[1:]) <= {*TABLES, *ledgers.NOTEBOOKS}:
+        sys.exit(f"usage: python ci/repeats.py [{' | '.join(TABLES)} | NOTEBOOK]...")
+    main(sys.argv[1:])

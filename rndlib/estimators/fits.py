@@ -17,7 +17,7 @@ from rndlib import checks
 from rndlib.cores import parallel, split
 from rndlib.estimators.functions import PerHead, Points
 from rndlib.training import linear
-from rndlib.training.problem import Drawn, Task, Trained
+from rndlib.training.problem import Drawn, Task, Trained, block_size
 from rndlib.training.report import Report
 from rndlib.training.solvers import GradientFlow
 from rndlib.training.trees import mapped
@@ -111,7 +111,9 @@ class Linear:
             psi = drawn.directions or []
             return drawn, mapped(lambda a: -a.reshape(len(block), -1, *a.shape[1:]), psi)
 
-        return cls._from(model, X, y, begin, split(model._sizes[1], 1))
+        # Small networks, whose time is that of calls, are solved for several at a time, each with a matrix (N, N).
+        heads, bodies = model._sizes
+        return cls._from(model, X, y, begin, split(bodies, block_size(model.net_, max(heads, len(X)), len(X))))
 
     def further(self, model: Any, X: Points, y: Labels | None) -> "Linear":
         """The same after more training, on X and `y` alone."""
