@@ -255,8 +255,10 @@ def _recursion(
     """kappa^L, Theta^L and its part below the last layer, from kappa^1 and the expectations over each layer's units."""
     theta, body = kappa, np.zeros_like(kappa)
     for expectations in steps:
-        value, slope = expectations(kappa)
-        kappa = net.sigma_w**2 * value + net.sigma_b**2
-        body = net.sigma_w**2 * theta * slope
+        kappa, body = expectations(kappa)  # and their factors, in place
+        kappa *= net.sigma_w**2
+        kappa += net.sigma_b**2
+        body *= net.sigma_w**2
+        body *= theta
         theta = body + kappa
     return kappa, theta, body
