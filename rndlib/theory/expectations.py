@@ -223,8 +223,8 @@ def _to_chebyshev(n: int) -> Float[np.ndarray, "n n"]:
 
 
 def _erf(q1: Side, q2: Side, c: Tile) -> Both:
-    root = np.sqrt((q1 + 0.5) * (q2 + 0.5) - c * c)
-    return 2 / np.pi * np.arctan(c / root), 2 / np.pi / root
+    slope = 1 / np.sqrt((q1 + 0.5) * (q2 + 0.5) - c * c)
+    return 2 / np.pi * np.arctan(c * slope), 2 / np.pi * slope
 
 
 def _gelu(q1: Side, q2: Side, c: Tile) -> Both:

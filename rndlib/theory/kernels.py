@@ -256,9 +256,11 @@ def _recursion(
     theta = last = net._trained(0, kappa)
     body = np.zeros_like(kappa)
     for layer, expectations in enumerate(steps, start=1):
-        value, slope = expectations(kappa)
-        kappa = net.sigma_w**2 * value + net.sigma_b**2
-        body = net.sigma_w**2 * theta * slope
+        kappa, body = expectations(kappa)  # and their factors, in place
+        kappa *= net.sigma_w**2
+        kappa += net.sigma_b**2
+        body *= net.sigma_w**2
+        body *= theta
         last = net._trained(layer, kappa)
         theta = body + last
     return last, theta, body
