@@ -89,7 +89,8 @@ class Prior:
         >>> Prior().kernel(MLP(1))(np.zeros((2, 1)), np.ones((3, 1))).ntk.shape
         (2, 3)
         """
-        scaled = _ScaledMLP(**vars(net), pairs=self._pairs(net)) if isinstance(net, MLP) and self.scales else net
+        pairs = self._pairs(net)
+        scaled = _ScaledMLP(**vars(net), pairs=pairs) if isinstance(net, MLP) and pairs else net
 
         def between(X1: np.ndarray, X2: np.ndarray) -> Kernel:
             found = reference.between(scaled, X1, X2)

@@ -231,6 +231,11 @@ def test_further_points_several_outputs_and_clones():
         (lambda: BayesianRND(Module(small, output_scale=None), prior=PRIOR), "a number as its output_scale"),
         (lambda: BayesianRND(prior=PRIOR), "with net = None: give the network"),
         (lambda: PRIOR.sample(NET, DATA.X, 0), "n = 0: give a whole number of at least 1"),
+        (lambda: MADE(scales=[]).sample(NET, DATA.X), "for each layer of MLP"),
+        (
+            lambda: PRIOR.sample(partial(kernels.empirical, OWN[0]), DATA.X),
+            "is for an MLP: give scales to your network",
+        ),
         (lambda: MADE().sample("net", DATA.X), "net = 'net': give an rndlib.MLP"),
         (lambda: laws.log_evidence(NET, np.ones((2, 3)), [0.0, 1.0]), "repeated rows"),
     ],
