@@ -23,8 +23,8 @@ class RNDBonus(ModuleBonus):
     `bonus(obs)` is half the mean squared error over `bodies * heads` outputs. In the limit of width, after gradient
     flow or full-batch gradient descent on one set of normalised observations, it has the law of the sample variance of
     `bodies * heads + 1` members of a deep ensemble with the same settings, trained for as long on labels at the same
-    points (Theorem 3.4). With the same seed, the weights are those of `rndlib.RND`; after the same gradient descent, so
-    is the number (for a network of your own, with `Module(network, scales=1.0)`).
+    points (Theorem 3.4); with `gamma`, of value functions (`rndlib.laws.value_rnd_error`). With the same seed, the
+    functions at the start are those of `rndlib.RND`, and after the same gradient descent so is the number.
 
     In the loop of an agent, much of this is lost. Adam and other optimisers that rescale gradients train with another
     kernel. Minibatches add noise. Observations count by how often and how recently they came.
@@ -46,7 +46,7 @@ class RNDBonus(ModuleBonus):
         from PyTorch's generator; or a `Module`, or an `MLP`. None for an `MLP` of its default settings.
     seed: Seed of the networks and of all later random draws, >= 0. PyTorch's generator is left as it is.
     dtype: Type of the weights; None for that of the network, and for an MLP PyTorch's default, float32.
-    keys, normalise, learning_rate, optimizer, max_grad_norm: As in `ModuleBonus`.
+    keys, normalise, learning_rate, optimizer, max_grad_norm, gamma: As in `ModuleBonus`.
 
     Raises
     ------
@@ -77,6 +77,7 @@ class RNDBonus(ModuleBonus):
         learning_rate: float = 1e-3,
         optimizer: Callable[[list[nn.Parameter]], Optimizer] | None = None,
         max_grad_norm: float | None = None,
+        gamma: float | None = None,
     ):
         net = MLP(prod(Reader(obs_shape, keys).shape)) if network is None else network
         if not isinstance(net, MLP | Module):
@@ -94,6 +95,7 @@ class RNDBonus(ModuleBonus):
             learning_rate=learning_rate,
             optimizer=optimizer,
             max_grad_norm=max_grad_norm,
+            gamma=gamma,
             seed=seed,
         )
         if isinstance(net, MLP):

@@ -3,24 +3,23 @@
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from copy import deepcopy
-from dataclasses import replace
 from functools import partial
 from io import BytesIO
-from math import isfinite
+from math import isfinite, prod
 from typing import Any
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
-from torch.optim import SGD, Adam, Optimizer
+from torch.optim import Adam, Optimizer
 
 from rndlib import checks
 from rndlib.estimators import NotFittedError
 from rndlib.theory.mismatch import MismatchWarning
 from rndlib.torch.meaning import explain, probes
-from rndlib.torch.normalise import RunningNormaliser, parts
+from rndlib.torch.normalise import RunningNormaliser
 from rndlib.torch.observations import Reader
-from rndlib.torch.optimiser import rebind, step_as_linear
+from rndlib.torch.optimiser import descend_as_eq_1, rebind
 from rndlib.training.solvers import DivergenceError
 
 _AT_ONCE = 2**22
@@ -35,9 +34,10 @@ class ModuleBonus(nn.Module):
 
     Observations are numeric tensors or arrays with one or more leading dimensions, (*leading, *obs_shape), such as
     those of time and environment, or dictionaries of these. Both modules receive rows (batch, *obs_shape), normalised,
-    in the dtype of the predictor's weights, and return (batch, outputs). `meaning` says what the bonus is; if it is not
-    the variance of an ensemble, the constructor warns with `MismatchWarning`. Large batches go through the networks in
-    parts, so frames of bytes may fill the memory: no method but `errors` converts more than some 4 million at a time.
+    in the dtype of the predictor's weights, and return (batch, outputs). `meaning` says what the bonus is; if the two
+    do not give an ensemble's variance, the constructor warns with `MismatchWarning`. Large batches go through the
+    networks in parts, so frames of bytes may fill the memory: no method but `errors` converts more than some 4 million
+    at a time.
 
     The target, and the initial predictor for `share`, are frozen and held in eval mode. All random draws come from one
     generator on the CPU, so they are the same on every device. `state_dict` has the states of the generator and the
@@ -49,11 +49,13 @@ class ModuleBonus(nn.Module):
         mapping of names to shapes; and the entries that are read of a dictionary (`rndlib.torch.observations.Reader`).
     predictor, target: Modules that share no trainable weights. They become part of this one.
     normalise: Whether to centre and scale by the statistics of `observe`, and to clip at 5 standard deviations.
-    learning_rate: Learning rate of Adam, which `update` uses, > 0. It means what it means for layers of `nn.Linear`,
-        in the networks of Eq. 1 too (`rndlib.torch.optimiser.step_as_linear`).
+    learning_rate: Learning rate of Adam, which `update` uses, > 0.
     optimizer: Function that makes a `torch.optim.Optimizer` from parameters, instead of Adam. `update` minimises a mean
-        over rows and outputs, so SGD at a rate r is the paper's gradient descent at r / (rows * outputs).
+        over rows and outputs. So SGD at a rate r is gradient descent at r / (rows * outputs), for networks of Eq. 1 the
+        paper's, with the factors outside of the weights.
     max_grad_norm: Largest norm of the gradient of a step, > 0, to which longer ones are cut; None for any.
+    gamma: Discount factor, 0 or more, to learn a value: then the bonus is the uncertainty of a value function, and
+        `update` needs transitions. None for none.
     seed: Seed of the generator, >= 0.
 
     >>> from torch import nn
@@ -61,8 +63,11 @@ class ModuleBonus(nn.Module):
     >>> def network():
     ...     return nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Flatten(), nn.Linear(1152, 16))
     >>> bonus = ModuleBonus((1, 8, 8), network(), network())
-    >>> bonus.meaning.verdict
-    'ensemble variance'
+    >>> bonus.meaning.verdict, bonus.meaning.factor
+    ('biased', 1.0)
+    >>> print("\\n".join(bonus.meaning.reasons))
+    predictor and target are independent draws from one law of one architecture, as far as trials show
+    Adam divides by the size of gradients, and so trains with a tangent kernel of its own
     """
 
     def __init__(
@@ -76,13 +81,15 @@ class ModuleBonus(nn.Module):
         learning_rate: float = 1e-3,
         optimizer: Callable[[list[nn.Parameter]], Optimizer] | None = None,
         max_grad_norm: float | None = None,
+        gamma: float | None = None,
         seed: int = 0,
     ):
         super().__init__()
         self.reader = Reader(obs_shape, keys)
         checks.positive("learning_rate", learning_rate)
         self.max_grad_norm = None if max_grad_norm is None else checks.positive("max_grad_norm", max_grad_norm)
-        self.meaning = explain(predictor, target, probes(self.reader.shape, whole=not normalise))
+        self.gamma = None if gamma is None else checks.non_negative("gamma", gamma)
+        self.generator = torch.Generator().manual_seed(checks.whole("seed", seed, at_least=0))
         trained = [p for p in predictor.parameters() if p.requires_grad]
         if not trained:
             raise ValueError("predictor has no weights that require gradients: give one that can be trained")
@@ -94,16 +101,14 @@ class ModuleBonus(nn.Module):
         made = callable(make) and make(trained)
         if not isinstance(made, Optimizer):
             raise ValueError(f"optimizer = {optimizer!r}: give a function from parameters to a torch.optim.Optimizer")
+        descend_as_eq_1(made, predictor)
+        self.meaning = explain(predictor, target, probes(self.reader.shape, whole=not normalise), made)
         self._object()
-        if not isinstance(made, SGD):
-            kernel = f"{type(made).__name__} trains with a tangent kernel of its own, so that the ratio is biased"
-            self.meaning = replace(self.meaning, reasons=(*self.meaning.reasons, kernel))
         self.predictor, self.target = predictor, target.requires_grad_(False).eval()
         self.initial = deepcopy(predictor).requires_grad_(False).eval()
         self.normaliser = RunningNormaliser(self.reader.shape) if normalise else None
         self.optimizer, self._held = made, [*predictor.parameters()]
-        step_as_linear(made, predictor)
-        self.generator = torch.Generator().manual_seed(checks.whole("seed", seed, at_least=0))
+        self.register_load_state_dict_post_hook(_bind)
         self._reads = 0
         self._pending: Any = 0.0  # NaN if an accelerator has found any since the last update
 
@@ -120,14 +125,13 @@ class ModuleBonus(nn.Module):
         """
         rows, leading = self._rows(obs)
         (novelty,) = self._novelties(rows, self.predictor)
-        largest = novelty.max()
         if novelty.device.type != "cpu":  # where asking would wait
-            self._pending = self._pending + 0 * largest
-        elif not isfinite(largest):
+            self._pending = self._pending + 0 * novelty.max()
+        elif not isfinite(novelty.max()):
             raise DivergenceError(_DIVERGED)
         if not torch.compiler.is_compiling():  # which would compile anew for every count
             self._count()
-        return self._of_the_kind_of(obs, novelty.view(leading))
+        return self.reader.like(obs, novelty.view(leading))
 
     def share(self, obs: Any) -> Any:
         """The share of the prior variance that is left: the novelty over that of the initial predictor, as `forward`.
@@ -144,13 +148,13 @@ class ModuleBonus(nn.Module):
         """
         rows, leading = self._rows(obs)
         left, prior = self._novelties(rows, self.predictor, self.initial)
-        return self._of_the_kind_of(obs, (left / prior).view(leading))
+        return self.reader.like(obs, (left / prior.clamp_(min=torch.finfo(prior.dtype).tiny)).view(leading))
 
     def errors(self, obs: Any) -> Float[Tensor, "*leading outputs"]:
         """Predictor minus target, (*leading, outputs), with gradient. Raises NotFittedError as `forward`.
 
         Half its mean square is what `update` minimises: add it to the loss of an agent whose own optimiser has
-        `predictor.parameters()`, or `optimizer.param_groups` for the learning rates of this one.
+        `predictor.parameters()`.
         """
         rows, leading = self._rows(obs)
         return self._errors(rows, self.predictor)[0].unflatten(0, leading)
@@ -164,40 +168,67 @@ class ModuleBonus(nn.Module):
             )
         self.normaliser.observe(self._rows(obs)[0])
 
+    @torch.inference_mode(False)
     @torch.enable_grad()
-    def update(self, obs: Any, *, epochs: int = 1, minibatch_size: int | None = None) -> float:
+    def update(
+        self,
+        obs: Any,
+        next_obs: Any = None,
+        terminated: Any = None,
+        *,
+        epochs: int = 1,
+        minibatch_size: int | None = None,
+    ) -> float:
         """Train the predictor on observations (*leading, *obs_shape), with one optimiser step per minibatch.
 
+        With `gamma`, on transitions: from `obs` to `next_obs`, by semi-gradients, for the rewards
+        g(x) - gamma (1 - terminated) g(x') of the target g, whose value is g (`rndlib.laws.value_rnd_error`). What
+        becomes small is the error less gamma times that at `next_obs`, so states stay novel that lead to novel ones.
+
+        next_obs: With `gamma`, the observations (*leading, *obs_shape) that follow; those at the end of an episode, and
+            not the first of the next.
+        terminated: Truth values (*leading), whether the episode ended there, so that nothing follows; None is never.
+            Where it was only cut off, more would follow.
         epochs: Passes over the observations, >= 1.
         minibatch_size: Observations per step, >= 1; None for all.
 
-        Returns the mean novelty of the observations, each measured before its step. Raises as `forward`, after the
-        last step. With many environments, a random quarter of the observations keeps the predictor from learning too
-        fast (Burda et al., 2019).
+        Returns the mean loss, each measured before its step: without `gamma`, the mean novelty of the observations.
+        Raises as `forward`, after the last step. With many environments, a random quarter of the observations keeps the
+        predictor from learning too fast (Burda et al., 2019).
         """
-        rows = self._rows(obs)[0].detach()
-        size = len(rows) if minibatch_size is None else checks.whole("minibatch_size", minibatch_size, at_least=1)
+        batch = self._batch(obs, next_obs, terminated)
+        n, at_once = len(batch[0]), self._at_once
+        size = n if minibatch_size is None else checks.whole("minibatch_size", minibatch_size, at_least=1)
         self._bind()
         epochs, total, self._pending = checks.whole("epochs", epochs, at_least=1), self._pending, 0.0
         for _ in range(epochs):
-            for minibatch in self._minibatches(rows, size):
+            for minibatch in self._minibatches(batch, size):
                 self.optimizer.zero_grad()
-                for part in parts(minibatch, _AT_ONCE):
-                    novelty = _novelty(*self._errors(part, self.predictor)).sum()
-                    (novelty / len(minibatch)).backward()
-                    total = total + novelty.detach()
+                for part in zip(*(each.split(at_once) for each in minibatch), strict=True):
+                    loss = self._loss(*part)
+                    (loss / len(minibatch[0])).backward()
+                    total = total + loss.detach()
                 if self.max_grad_norm is not None:
                     nn.utils.clip_grad_norm_(self._held, self.max_grad_norm)
                 self.optimizer.step()
-        mean = float(total) / len(rows) / epochs  # waits for the device
+        mean = float(total) / n / epochs  # waits for the device
         if not isfinite(mean):
             raise DivergenceError(_DIVERGED)
         return mean
 
-    def step(self, next_obs: Any, *, epochs: int = 1, minibatch_size: int | None = None) -> Any:
+    def step(
+        self,
+        next_obs: Any,
+        obs: Any = None,
+        terminated: Any = None,
+        *,
+        epochs: int = 1,
+        minibatch_size: int | None = None,
+    ) -> Any:
         """`observe`, the bonus as in `forward`, then `update`: all that a loop needs after a step or a rollout.
 
-        The novelty is read before the predictor learns these observations, and all in the same normalisation.
+        The novelty is that of `next_obs`, read before the predictor learns, and all in the same normalisation. With
+        `gamma`, `obs` are the observations before, and `terminated` is as in `update`.
 
         >>> import numpy as np
         >>> from rndlib.torch import RNDBonus
@@ -205,11 +236,14 @@ class ModuleBonus(nn.Module):
         >>> bonus.step(next_obs, epochs=4, minibatch_size=256).shape
         (128, 8)
         """
+        rows, leading = self._rows(next_obs)
+        alone = self.gamma is None and obs is None and terminated is None
         if self.normaliser is not None:
-            self.observe(next_obs)
-        novelty = self(next_obs)
-        self.update(next_obs, epochs=epochs, minibatch_size=minibatch_size)
-        return novelty
+            self.observe(rows)
+        novelty = self(rows)
+        transitions = (rows,) if alone else (obs, next_obs, terminated)
+        self.update(*transitions, epochs=epochs, minibatch_size=minibatch_size)
+        return self.reader.like(next_obs, novelty.view(leading))
 
     def train(self, mode: bool = True) -> "ModuleBonus":
         """Set the predictor's mode; what is frozen stays in eval mode."""
@@ -220,14 +254,12 @@ class ModuleBonus(nn.Module):
 
     def get_extra_state(self) -> Tensor:
         """What `state_dict` holds besides parameters and buffers, the states of the generator and the optimiser."""
-        self._bind()
         file = BytesIO()
         torch.save({"generator": self.generator.get_state(), "optimizer": self.optimizer.state_dict()}, file)
         return torch.frombuffer(file.getbuffer(), dtype=torch.uint8).clone()
 
     def set_extra_state(self, state: Tensor) -> None:
         """The inverse of `get_extra_state`, for `load_state_dict`."""
-        self._bind()
         loaded = torch.load(BytesIO(state.numpy(force=True).tobytes()), "cpu", weights_only=True)
         self.generator.set_state(loaded["generator"])
         self.optimizer.load_state_dict(loaded["optimizer"])
@@ -258,16 +290,43 @@ class ModuleBonus(nn.Module):
 
     def _rows(self, obs: Any) -> tuple[Shaped[Tensor, "rows *shape"], torch.Size]:
         rows, leading = self.reader(obs)
-        return rows.to(self._like.device), leading
+        return rows.to(self._held[0].device), leading
 
-    @property
-    def _like(self) -> Tensor:
-        return next(self.predictor.parameters())
+    def _batch(self, obs: Any, next_obs: Any, terminated: Any) -> tuple[Tensor, ...]:
+        """What is trained on: rows, and with `gamma` the rows that follow and their discounts."""
+        rows, leading = self._rows(obs)
+        # What inference mode made cannot take part in a gradient.
+        rows = rows.clone() if rows.is_inference() else rows.detach()
+        if self.gamma is None:
+            given = next_obs is not None or terminated is not None
+            checks.require(not given, "gamma = None: give gamma to use next_obs and terminated")
+            return (rows,)
+        checks.require(next_obs is not None, f"next_obs = None with gamma = {self.gamma!r}: give what follows obs")
+        following, after = self._rows(next_obs)
+        checks.require(after == leading, f"next_obs has leading dimensions {tuple(after)}, obs {tuple(leading)}")
+        ends = torch.as_tensor(False if terminated is None else terminated, device=rows.device).bool()
+        fits = terminated is None or ends.shape == leading
+        checks.require(fits, f"terminated has shape {tuple(ends.shape)}: give {tuple(leading)}, that of the bonus")
+        return rows, following, self.gamma * (~ends).double().expand(leading).reshape(-1, 1)
+
+    def _loss(
+        self,
+        rows: Shaped[Tensor, "batch *shape"],
+        following: Shaped[Tensor, "batch *shape"] | None = None,
+        discounts: Float[Tensor, "batch 1"] | None = None,
+    ) -> Float[Tensor, ""]:
+        """The sum of half the mean square of the error, or of the temporal difference, at each of some rows."""
+        (errors,) = self._errors(rows, self.predictor)
+        if following is not None and discounts is not None:
+            with torch.no_grad():
+                (held,) = self._errors(following, self.predictor)
+            errors = errors - discounts.to(held.dtype) * held
+        return errors.square().sum() / (2 * errors.shape[1])
 
     def _errors(
         self, rows: Shaped[Tensor, "batch *shape"], *functions: nn.Module
     ) -> list[Float[Tensor, "batch outputs"]]:
-        """Functions minus the target."""
+        """Functions minus the target, in 32 bits at least."""
         if self.normaliser is not None:
             if not self.normaliser.count:
                 raise NotFittedError(
@@ -275,31 +334,35 @@ class ModuleBonus(nn.Module):
                     "observations for instance, or make it with normalise=False"
                 )
             rows = self.normaliser(rows)
-        rows = rows.to(self._like.dtype)
+        rows = rows.to(self._held[0].dtype)
+        torch.clear_autocast_cache()  # which has weights as they were before a step, or without a gradient
         ours, theirs = [u(rows) for u in functions], self.target(rows)
         if ours[0].shape != theirs.shape or theirs.ndim != 2 or len(theirs) != len(rows):
             raise ValueError(
                 f"predictor and target return {tuple(ours[0].shape)} and {tuple(theirs.shape)} for {len(rows)} "
                 "observations: give modules that both return (batch, outputs)"
             )
+        if theirs.dtype.itemsize < 4:  # whose difference, and its square, would lose what is left
+            ours, theirs = [of.float() for of in ours], theirs.float()
         return [of - theirs for of in ours]
 
-    @torch.no_grad()
     def _novelties(self, rows: Shaped[Tensor, "rows *shape"], *functions: nn.Module) -> list[Float[Tensor, " rows"]]:
-        each = [[_novelty(errors) for errors in self._errors(part, *functions)] for part in parts(rows, _AT_ONCE)]
-        return each[0] if len(each) == 1 else [torch.cat(of) for of in zip(*each, strict=True)]
+        with torch.no_grad():
+            parts = (self._errors(part, *functions) for part in rows.split(self._at_once))
+            each = [[errors.square_().mean(1).div_(2) for errors in part] for part in parts]
+            return each[0] if len(each) == 1 else [torch.cat(of) for of in zip(*each, strict=True)]
 
-    def _of_the_kind_of(self, obs: Any, novelty: Tensor) -> Any:
-        if isinstance(self.reader.entries(obs)[0], Tensor):
-            return novelty
-        return novelty.to(torch.promote_types(novelty.dtype, torch.float32)).numpy(force=True)  # which has no bfloat16
+    @property
+    def _at_once(self) -> int:
+        return max(1, _AT_ONCE // prod(self.reader.shape))
 
-    def _minibatches(self, rows: Shaped[Tensor, "rows *shape"], size: int) -> Iterator[Tensor]:
-        if size >= len(rows):
-            return iter([rows])
-        order = torch.randperm(len(rows), generator=self.generator, device="cpu").to(rows.device)
-        return (rows[chosen] for chosen in order.split(size))
+    def _minibatches(self, batch: tuple[Tensor, ...], size: int) -> Iterator[tuple[Tensor, ...]]:
+        n = len(batch[0])
+        if size >= n:
+            return iter([batch])
+        order = torch.randperm(n, generator=self.generator, device="cpu").to(batch[0].device)
+        return (tuple(each[chosen] for each in batch) for chosen in order.split(size))
 
 
-def _novelty(errors: Float[Tensor, "batch outputs"]) -> Float[Tensor, " batch"]:
-    return errors.square().mean(1) / 2
+def _bind(bonus: ModuleBonus, _: Any) -> None:
+    bonus._bind()

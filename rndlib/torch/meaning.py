@@ -2,7 +2,7 @@
 
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,23 +11,28 @@ from jaxtyping import Float, Shaped
 from scipy import stats
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.optim import SGD, Adadelta, Adafactor, Adagrad, Adam, Adamax, NAdam, Optimizer, RAdam, RMSprop, Rprop
 
 CHANCE = 1e-6
 """Significance level at which two tensors are said to have different distributions."""
 
 _PROBES, _DRAWS, _KERNELS = 16, 64, 4
+_ADAPTIVE = Adadelta, Adafactor, Adagrad, Adam, Adamax, NAdam, RAdam, RMSprop, Rprop
+"""Optimisers that divide by the size of gradients, those derived from them, such as AdamW, included."""
 
 Tensors = list[Tensor]
-Verdict = Literal["ensemble variance", "scaled ensemble variance", "no ensemble variance", "unknown"]
+Verdict = Literal["ensemble variance", "scaled ensemble variance", "biased", "no ensemble variance", "unknown"]
 
 
 @dataclass(frozen=True)
 class Meaning:
     """What half the mean squared error of a predictor and a target is, in the limit of width and of training.
 
-    verdict: "ensemble variance", "scaled ensemble variance", "no ensemble variance", or "unknown".
-    factor: The expected half mean squared error over the variance of an ensemble of predictors: 1, (1 + c^2) / 2 if the
-        target's outputs are c times larger, or None if there is no such number, or it is unknown.
+    verdict: "ensemble variance", "scaled ensemble variance", "no ensemble variance", or "unknown"; or "biased", if the
+        optimiser is known to train the predictor in another way than gradient descent.
+    factor: The expected half mean squared error over the variance of an ensemble of predictors, before training and
+        after gradient descent: 1, (1 + c^2) / 2 if the target's outputs are c times larger, or None if the modules
+        have no such number, or it is unknown.
     reasons: The reasons, one sentence each.
     factors: Where the ratio depends on the observation, its smallest and largest value at the observations tried.
 
@@ -45,11 +50,16 @@ class Meaning:
 
     def __str__(self) -> str:
         number = "no" if self.factor is None else "an" if self.factor == 1 else f"{self.factor:.3g} times an"
-        verb = "may not be an" if self.verdict == "unknown" else f"is {number}"
+        verb = {"unknown": "may not be an", "biased": f"is biased as {number}"}.get(self.verdict, f"is {number}")
         return f"half the mean squared error {verb} ensemble's variance: {'; '.join(self.reasons)}"
 
 
-def explain(predictor: nn.Module, target: nn.Module, obs: Shaped[Tensor, "n *shape"] | None = None) -> Meaning:
+def explain(
+    predictor: nn.Module,
+    target: nn.Module,
+    obs: Shaped[Tensor, "n *shape"] | None = None,
+    optimizer: Optimizer | None = None,
+) -> Meaning:
     """Whether half the mean squared error of `predictor`, trained to match `target`, is an ensemble's variance.
 
     It is, if the two are independent draws from one initial law of one architecture. Then u_0 - g has twice the
@@ -70,6 +80,7 @@ def explain(predictor: nn.Module, target: nn.Module, obs: Shaped[Tensor, "n *sha
     obs: Some 16 observations as the modules see them, normalised for instance. None for normal numbers, if the first
         matrix of the predictor's weights says how many. Where the ratio depends on the observation, `factors` is its
         range at every other one of them, after training on the rest; an estimate from redrawn weights.
+    optimizer: That of the predictor; None for gradient descent.
 
     Raises
     ------
@@ -98,7 +109,7 @@ def explain(predictor: nn.Module, target: nn.Module, obs: Shaped[Tensor, "n *sha
     # What is compiled runs as it is written: compiling would take far longer, and so would loading the compiler.
     as_written = torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
     with torch.no_grad(), torch.random.fork_rng(devices=[x.device] if x.is_cuda else []), as_written:
-        return _judged(_Function(predictor), _Function(target), x)
+        return _trained_by(optimizer, _judged(_Function(predictor), _Function(target), x))
 
 
 def probes(shape: tuple[int, ...], whole: bool = False) -> Tensor:
@@ -196,6 +207,26 @@ def _judged(u: _Function, g: _Function, x: Tensor) -> Meaning:
         reasons.append(f"the ensemble's members do not train {', '.join(frozen)} either{share}")
     verdict = "ensemble variance" if c == 1 else "scaled ensemble variance"
     return Meaning(verdict, (1 + c**2) / 2, tuple(reasons))
+
+
+def _trained_by(optimizer: Optimizer | None, meaning: Meaning) -> Meaning:
+    """What is left of an ensemble's variance by an optimiser.
+
+    Gradient descent, momentum included, is a linear map of u - g as long as training is lazy. The same map then takes a
+    member of an ensemble from its labels.
+    """
+    kind, verdict = type(optimizer).__name__, "biased"
+    if meaning.factor is None or optimizer is None:
+        return meaning
+    if isinstance(optimizer, _ADAPTIVE):
+        reason = f"{kind} divides by the size of gradients, and so trains with a tangent kernel of its own"
+    elif not isinstance(optimizer, SGD):
+        verdict, reason = "unknown", f"whether {kind} trains as gradient descent does cannot be told"
+    elif any(group["weight_decay"] for group in optimizer.param_groups):
+        reason = "weight decay pulls the predictor to zero, and not to the target"
+    else:
+        return meaning
+    return replace(meaning, verdict=verdict, reasons=(*meaning.reasons, reason))
 
 
 def _shared(u: _Function, g: _Function) -> list[tuple[str, bool]]:

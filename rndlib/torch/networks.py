@@ -1,14 +1,15 @@
-"""Networks for a bonus: those of Eq. 1 as PyTorch modules, an MLP or for images, and independent draws of any."""
+"""Networks for a bonus: those of Eq. 1 in PyTorch's own layers, an MLP or for images, and independent draws of any."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import pairwise
 from math import prod, sqrt
+from typing import Any
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
-from torch.nn.functional import conv2d
+from torch.nn.functional import silu
 
 from rndlib import checks
 from rndlib.activations import ACTIVATIONS, Activation, named
@@ -22,33 +23,43 @@ from rndlib.training.weights import Role, draw
 _CONVOLUTIONS = (32, 8, 4), (64, 4, 2), (64, 3, 1)  # channels, side of the kernel, stride
 _UNITS = 512
 
+_IN_PLACE: dict[Any, Callable[[Tensor], Tensor]] = {"relu": torch.relu_, "silu": partial(silu, inplace=True)}
 
-class Affine(nn.Module):
-    """`sigma_b b + sigma_w / sqrt(fan_in) w x`, with weights and biases drawn from N(0, 1).
+Layer = tuple[tuple[int, ...], int | None]
+"""The sizes of a layer's weights, (out, in) or (out, in, height, width), and the stride if it is a convolution."""
 
-    With a stride it is a convolution, whose fan-in is its input channels times the area of its kernel.
+
+class Eq1(nn.ModuleList):
+    """The network of Eq. 1 in layers of PyTorch's own: the factors of its weights, of N(0, 1), are in the weights.
+
+    So they start from N(0, sigma_w^2 / fan_in), and biases from N(0, sigma_b^2). Without sigma_b there are no biases.
+    `rndlib.torch.optimiser` lets gradient descent train them with the factors outside.
     """
 
-    def __init__(self, *sizes: int, sigma_w: float, sigma_b: float, stride: int | None = None):
+    def __init__(self, layers: Sequence[Layer], activation: str | Activation, sigma_w: float, sigma_b: float):
         super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.randn(sizes)), nn.Parameter(torch.randn(sizes[0]))
-        self.scale, self.sigma_b, self.stride = sigma_w / sqrt(prod(sizes[1:])), sigma_b, stride
+        self.activation, self.sigma_w, self.sigma_b = activation, sigma_w, sigma_b
+        for (out, fan_in, *sides), stride in layers:
+            bias = sigma_b > 0
+            flat = stride is None
+            made = nn.Linear(fan_in, out, bias) if flat else nn.Conv2d(fan_in, out, sides[0], stride, bias=bias)
+            for p in made.parameters():
+                nn.init.normal_(p, std=self.scale(p))
+            self.append(made)
 
-    def forward(self, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
-        if self.stride is None:
-            return torch.addmm(self.bias, x.flatten(1), self.weight.mT, beta=self.sigma_b, alpha=self.scale)
-        return conv2d(x, self.scale * self.weight, self.sigma_b * self.bias, self.stride)
+    def forward(self, obs: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, "batch outputs"]:
+        phi = value(self.activation)
+        if not torch.is_grad_enabled():  # when nothing else needs the memory
+            phi = _IN_PLACE.get(self.activation, phi)
+        first, *others = self
+        z = first(obs.flatten(1) if isinstance(first, nn.Linear) else obs)
+        for layer in others:
+            z = layer(phi(z.flatten(1) if isinstance(layer, nn.Linear) else z))
+        return z
 
-
-class Nonlinearity(nn.Module):
-    """The activation of Eq. 1, by name or as an `Activation`."""
-
-    def __init__(self, activation: str | Activation):
-        super().__init__()
-        self.activation = activation
-
-    def forward(self, z: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
-        return value(self.activation)(z)
+    def scale(self, p: Tensor) -> float:
+        """The factor of Eq. 1 that is in a tensor of weights, or of biases: its standard deviation at the start."""
+        return self.sigma_b if p.ndim == 1 else self.sigma_w / sqrt(p[0].numel())
 
 
 class Bodies(nn.ModuleList):
@@ -71,22 +82,17 @@ def drawn(net: MLP | Module, heads: int, bodies: int, seed: int, role: Role, dty
     if isinstance(net, Module):
         seeds = (spawned(seed, int(role), body) for body in range(bodies))  # those of `rndlib.training.weights.draw`
         return Bodies((net._built(heads, seed).to(dtype) for seed in seeds), net.output_scale or 1.0)
+    sizes = [net.in_dim, *[net.width] * (net.depth - 1), heads]
+    layers: list[Layer] = [((fan_out, fan_in), None) for fan_in, fan_out in pairwise(sizes)]
     with torch.device("meta"):  # weights that are replaced need not be drawn, nor touch PyTorch's generator
-        networks = Bodies(_mlp(net, heads) for _ in range(bodies))
-    layers = draw(net, heads, seed, role, range(bodies))
-    weights = (a[body] for body in range(bodies) for layer in layers for a in layer)
+        each = [Eq1(layers, net.activation, net.sigma_w, net.sigma_b) for _ in range(bodies)]
+    arrays = [a for layer in draw(net, heads, seed, role, range(bodies)) for a in (layer if net.sigma_b else layer[:1])]
     dtype = torch.get_default_dtype() if dtype is None else dtype
-    named_weights = zip(networks.state_dict(), weights, strict=True)
-    networks.load_state_dict({name: torch.tensor(a, dtype=dtype) for name, a in named_weights}, assign=True)
-    return networks
-
-
-def _mlp(net: MLP, heads: int) -> nn.Sequential:
-    """The network of Eq. 1, of observations (batch, ...) that are flattened to `in_dim` numbers."""
-    layers: list[nn.Module] = []
-    for fan_in, fan_out in pairwise([net.in_dim, *[net.width] * (net.depth - 1), heads]):
-        layers += [Affine(fan_out, fan_in, sigma_w=net.sigma_w, sigma_b=net.sigma_b), Nonlinearity(net.activation)]
-    return nn.Sequential(*layers[:-1])
+    for body, network in enumerate(each):
+        named_weights = zip(network.named_parameters(), arrays, strict=True)
+        state = {name: torch.tensor(network.scale(p) * a[body], dtype=dtype) for (name, p), a in named_weights}
+        network.load_state_dict(state, assign=True)
+    return Bodies(each)
 
 
 def nature_cnn(
@@ -96,12 +102,11 @@ def nature_cnn(
     activation: str | Activation = "relu",
     sigma_w: float = sqrt(2),
     sigma_b: float = 0.1,
-) -> Callable[[int], nn.Sequential]:
+) -> Callable[[int], nn.Module]:
     """A function from a number of outputs to a new network, for `RNDBonus(obs_shape, network=...)` and for `Module`.
 
     The network has convolutions of 32, 64 and 64 channels (8 by 8 pixels in steps of 4, 4 by 4 in steps of 2, 3 by 3)
-    and a layer of 512 units (Mnih et al., 2015), in the paper's parametrisation. Its weights come from PyTorch's
-    generator. They start from N(0, 1), so `Module(nature_cnn(...), scales=1.0)` need not measure it.
+    and a layer of 512 units (Mnih et al., 2015), with the initial weights of the paper, drawn from PyTorch's generator.
 
     Parameters
     ----------
@@ -121,29 +126,21 @@ def nature_cnn(
     torch.Size([2, 64])
     """
     sizes = shape(obs_shape)
-    if len(sizes) != 3:
-        raise ValueError(f"obs_shape = {sizes}: give (channels, height, width), such as (4, 84, 84)")
+    checks.require(len(sizes) == 3, f"obs_shape = {sizes}: give (channels, height, width), such as (4, 84, 84)")
     channels, *sides = sizes
     checks.whole("widen", widen, at_least=1)
-    convolutions = []  # the sizes of their weights, with their strides
+    hidden: list[Layer] = []
     for out, kernel, stride in _CONVOLUTIONS:
-        convolutions.append(((widen * out, channels, kernel, kernel), stride))
+        hidden.append(((widen * out, channels, kernel, kernel), stride))
         channels, sides = widen * out, [(side - kernel) // stride + 1 for side in sides]
-    if min(sides) < 1:
-        raise ValueError(f"obs_shape = {sizes}: give images of 36 by 36 pixels at least, channels first")
+    checks.require(min(sides) > 0, f"obs_shape = {sizes}: give images of 36 by 36 pixels at least, channels first")
+    hidden.append(((widen * _UNITS, channels * prod(sides)), None))
     activation = named(activation)
     if not isinstance(activation, Activation):
         checks.choice("activation", activation, ACTIVATIONS)
-    scales = {
-        "sigma_w": checks.positive("sigma_w", sigma_w),
-        "sigma_b": checks.non_negative("sigma_b", sigma_b),
-    }
-    return partial(_cnn, convolutions, (widen * _UNITS, channels * prod(sides)), activation, scales)
+    factors = checks.positive("sigma_w", sigma_w), checks.non_negative("sigma_b", sigma_b)
+    return partial(_ending, hidden, activation, *factors)
 
 
-def _cnn(convolutions: list, hidden: tuple[int, int], activation: str | Activation, scales: dict, outputs: int):
-    layers = [*convolutions, (hidden, None), ((outputs, hidden[0]), None)]
-    each = [
-        part for sizes, stride in layers for part in (Affine(*sizes, stride=stride, **scales), Nonlinearity(activation))
-    ]
-    return nn.Sequential(*each[:-1])
+def _ending(hidden: list[Layer], activation: str | Activation, sigma_w: float, sigma_b: float, outputs: int) -> Eq1:
+    return Eq1([*hidden, ((outputs, hidden[-1][0][0]), None)], activation, sigma_w, sigma_b)

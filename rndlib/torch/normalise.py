@@ -41,7 +41,7 @@ class RunningNormaliser(nn.Module):
     @torch.no_grad()
     def observe(self, obs: Shaped[Tensor, "batch *shape"]) -> None:
         """Update the statistics with a batch of one or more finite observations."""
-        for rows in parts(obs, _AT_ONCE):
+        for rows in obs.split(max(1, _AT_ONCE // self.mean.numel())):
             # Differences from one of the rows are exact where an entry does not vary.
             first = rows[0].double()
             away = rows.double() - first
@@ -58,8 +58,9 @@ class RunningNormaliser(nn.Module):
         single = obs.dtype == torch.float32 or obs.dtype.itemsize < 4
         dtype = torch.float32 if single else torch.float64
         # The mean of an entry that never varied is exact, so it becomes 0 / tiny = 0.
-        scale = self.var.sqrt().to(dtype).clamp_(min=torch.finfo(dtype).tiny)
-        return (obs.to(dtype) - self.mean.to(dtype)).div_(scale).clamp_(-CLIP, CLIP)
+        mean, scale = self.mean.to(dtype), self.var.sqrt().to(dtype).clamp_(min=torch.finfo(dtype).tiny)
+        away = obs - mean if obs.dtype == dtype else obs.to(dtype).sub_(mean)
+        return away.div_(scale).clamp_(-CLIP, CLIP)
 
     def _apply(self, fn: Any, recurse: bool = True) -> "RunningNormaliser":
         # Moved with the module, but never rounded with it. The count stays on the CPU, where reading it takes no wait.
@@ -68,8 +69,3 @@ class RunningNormaliser(nn.Module):
         for name, buffer in kept.items():
             setattr(self, name, buffer if name == "count" else buffer.to(getattr(self, name).device))
         return self
-
-
-def parts(rows: Shaped[Tensor, "batch *shape"], numbers: int) -> tuple[Tensor, ...]:
-    """Views of consecutive rows, with no more than this many numbers each, but one row at least."""
-    return rows.split(max(1, numbers // rows[0].numel()))

@@ -43,34 +43,37 @@ class Reader:
                 spaces = dict.fromkeys(self.keys[:1], space)
             if not self.keys or not {*self.keys} <= {*spaces}:
                 raise ValueError(f"keys = {keys!r}: give names that obs_shape has a shape for, which are {[*spaces]}")
-        each = [space] if self.keys is None else [spaces[key] for key in self.keys]
-        self.shapes = [shape(one) for one in each]
-        self.shape = self.shapes[0] if len(each) == 1 else (sum(map(prod, self.shapes)),)
+        self.shapes = [shape(space)] if self.keys is None else [shape(spaces[key]) for key in self.keys]
+        self.shape = self.shapes[0] if len(self.shapes) == 1 else (sum(map(prod, self.shapes)),)
         if not self.shape:
             raise ValueError(f"obs_shape = {space!r}: give observations of one axis or more, such as one-hot vectors")
 
     def __call__(self, obs: Any) -> tuple[Shaped[Tensor, "rows *shape"], torch.Size]:
-        """The rows of `obs`, and its leading dimensions. Raises ValueError if it is no such observations."""
-        tensors = [_tensor(entry) for entry in self.entries(obs)]
-        leading = tensors[0].shape[: max(0, tensors[0].ndim - len(self.shapes[0]))]
-        for tensor, wanted in zip(tensors, self.shapes, strict=True):
-            if tensor.shape != (*leading, *wanted) or not leading or not leading.numel():
-                sizes = ", ".join(["batch", *map(str, wanted)])
-                alone = "; obs[None] may be meant" if tensor.shape == wanted else ""
-                raise ValueError(f"obs has shape {tuple(tensor.shape)}: give ({sizes}), with at least one row{alone}")
-            _examine(tensor)
-        if len(tensors) == 1:
-            return tensors[0].reshape(-1, *self.shape), leading
-        return torch.cat([tensor.reshape(leading.numel(), -1) for tensor in tensors], 1), leading
+        """The rows of `obs`, and its leading dimensions; rows that were read before are read as they are.
 
-    def entries(self, obs: Any) -> list[Any]:
-        """What is read of `obs`: itself, or its entries."""
-        if self.keys is None:
-            return [obs]
+        Raises
+        ------
+        ValueError: `obs` is no such observations, or has none.
+        """
+        if self.keys is None or isinstance(obs, Tensor):
+            return _rows(obs, self.shape)
         try:
-            return [obs[key] for key in self.keys]
+            entries = [obs[key] for key in self.keys]
         except (KeyError, IndexError, TypeError) as error:
             raise ValueError(f"obs is {type(obs).__name__}: give a dictionary with {self.keys} ({error!r})") from error
+        each = [_rows(entry, of) for entry, of in zip(entries, self.shapes, strict=True)]
+        leading = [tuple(of) for _, of in each]
+        checks.require(
+            leading.count(leading[0]) == len(leading), f"the entries of obs have leading dimensions {leading}"
+        )
+        if len(each) == 1:
+            return each[0]
+        return torch.cat([rows.reshape(len(rows), -1) for rows, _ in each], 1), each[0][1]
+
+    def like(self, obs: Any, values: Tensor) -> Any:
+        """Values in the kind of `obs`: a tensor if it has tensors, else a NumPy array, which adds to other arrays."""
+        first = obs if self.keys is None or isinstance(obs, Tensor) else obs[self.keys[0]]
+        return values if isinstance(first, Tensor) else values.numpy(force=True)
 
 
 def shape(space: Any) -> tuple[int, ...]:
@@ -80,20 +83,22 @@ def shape(space: Any) -> tuple[int, ...]:
     return tuple(checks.whole("obs_shape", size, at_least=1) for size in sizes)
 
 
-def _tensor(entry: Any) -> Tensor:
+def _rows(entry: Any, shape: tuple[int, ...]) -> tuple[Tensor, torch.Size]:
+    """An entry (*leading, *shape) as rows (rows, *shape), and its leading dimensions."""
     try:
         # PyTorch refuses negative strides, and warns about read-only arrays: only such arrays are copied.
-        return entry if isinstance(entry, Tensor) else torch.as_tensor(np.require(entry, requirements=["C", "W"]))
+        tensor = entry if isinstance(entry, Tensor) else torch.as_tensor(np.require(entry, requirements=["C", "W"]))
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"obs is {type(entry).__name__}: give a tensor or an array of numbers ({error})") from error
-
-
-def _examine(tensor: Tensor) -> None:
-    if tensor.is_complex():
-        raise ValueError("obs is complex: give real numbers, such as its real and imaginary parts side by side")
+    axes = tensor.ndim - len(shape)
+    if axes < 1 or tensor.shape[axes:] != shape or not tensor.numel():
+        sizes = ", ".join(["batch", *map(str, shape)])
+        alone = "; obs[None] may be meant" if tensor.shape == shape else ""
+        raise ValueError(f"obs has shape {tuple(tensor.shape)}: give ({sizes}), with at least one row{alone}")
+    checks.require(not tensor.is_complex(), "obs is complex: give real numbers, such as its real and imaginary parts")
     # On an accelerator, asking would wait. The sum takes no memory; that of large numbers may be infinite.
     if tensor.is_floating_point() and tensor.device.type == "cpu" and not isfinite(tensor.detach().sum()):
-        for row, part in enumerate(tensor):
-            if not part.isfinite().all():
-                bad = [row, *(~part.isfinite()).nonzero()[0].tolist()]
-                raise ValueError(f"obs has a NaN or infinity, first at {bad}: remove or impute it")
+        bad = (~tensor.isfinite()).nonzero()
+        if len(bad):
+            raise ValueError(f"obs has a NaN or infinity, first at {bad[0].tolist()}: remove or impute it")
+    return tensor if axes == 1 else tensor.reshape(-1, *shape), tensor.shape[:axes]

@@ -3,34 +3,27 @@
 from collections.abc import Sequence
 
 from torch import nn
-from torch.optim import Adagrad, Adam, Adamax, AdamW, NAdam, Optimizer, RMSprop
+from torch.optim import SGD, Optimizer
 
-from rndlib.torch.networks import Affine
+from rndlib.torch.networks import Eq1
 
 
-def step_as_linear(optimizer: Optimizer, network: nn.Module) -> None:
-    """Let an optimiser that divides by the size of gradients move an `Affine` layer as it moves an `nn.Linear`.
+def descend_as_eq_1(optimizer: Optimizer, network: nn.Module) -> None:
+    """Let gradient descent train the weights W = s w of an `Eq1` as Eq. 1 has them, with the factors s outside.
 
-    An `Affine` layer of weights w computes W x with W = s w, and its gradient is s times that in W. Adam moves w by
-    rate * m / (sqrt(v) + eps), where m and sqrt(v) are s times those of W. So W = s w moves as the weights of an
-    `nn.Linear` do if the rate is divided by s = sigma_w / sqrt(fan_in), and eps multiplied by it; likewise for biases,
-    with s = sigma_b. At the same rate it would move by s times that, which is hardly at all. The parameter groups of
-    the optimiser are split by s. Gradient descent is left alone, which in w has the kernel of the theorems, and so are
-    optimisers that divide by anything else.
+    The gradient in w is s times that in W. So descent in w at a rate moves W by s^2 times the rate, which has the
+    kernel of the theorems; and weight decay of W is divided by s^2. The parameter groups are split by s. Optimisers
+    that divide by the size of gradients are left alone: they move W as the weights of any layer of PyTorch's.
     """
-    if not isinstance(optimizer, Adam | AdamW | Adamax | NAdam | RMSprop | Adagrad):
+    if not isinstance(optimizer, SGD):
         return
-    scales: dict[nn.Parameter, float] = {}
-    for layer in network.modules():
-        if isinstance(layer, Affine):
-            scales |= {layer.weight: layer.scale, layer.bias: layer.sigma_b or 1.0}  # which it does not feel
+    networks = [module for module in network.modules() if isinstance(module, Eq1)]
+    scales = {p: of.scale(p) for of in networks for p in of.parameters()}
     groups = [*optimizer.param_groups]
     optimizer.param_groups.clear()
     for group in groups:
-        decoupled = isinstance(optimizer, AdamW) or group.get("decoupled_weight_decay", False)
         for s in dict.fromkeys(scales.get(p, 1.0) for p in group["params"]):
-            own = {"lr": group["lr"] / s, "eps": group["eps"] * s}
-            own["weight_decay"] = group["weight_decay"] * (s if decoupled else s**2)
+            own = {"lr": group["lr"] * s**2, "weight_decay": group["weight_decay"] / s**2}
             own["params"] = [p for p in group["params"] if scales.get(p, 1.0) == s]
             optimizer.add_param_group(group | own)
 

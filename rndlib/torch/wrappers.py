@@ -4,7 +4,7 @@ The intrinsic return is not cut at the ends of episodes (Burda et al., 2019), an
 coefficient means the same for every task and network.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -62,7 +62,7 @@ class IntrinsicReward(nn.Module):
 
     Parameters
     ----------
-    bonus: The bonus, of one observation of one environment.
+    bonus: The bonus, of one observation of one environment, without a `gamma` of its own.
     num_envs, gamma: As in `ReturnScaler`.
     every: Steps from one training to the next, >= 1.
     epochs, minibatches: Passes over these steps, and optimiser steps in each, >= 1.
@@ -85,24 +85,26 @@ class IntrinsicReward(nn.Module):
         minibatches: int = 4,
     ):
         super().__init__()
+        own = bonus.gamma
+        checks.require(own is None, f"bonus has gamma = {own!r}: train it on transitions by bonus.update, not here")
         self.bonus, self.scaler = bonus, ReturnScaler(num_envs, gamma)
         self.every = checks.whole("every", every, at_least=1)
         self.epochs = checks.whole("epochs", epochs, at_least=1)
         self.minibatches = checks.whole("minibatches", minibatches, at_least=1)
-        self._waiting: list[Any] = []
+        self._waiting: list[Tensor] = []
 
     def forward(self, next_obs: Any) -> Float[np.ndarray, " envs"]:
         """The rewards for coming to `next_obs` (num_envs, *obs_shape): statistics, then novelty, then training."""
+        rows, _ = self.bonus.reader(next_obs)
         if self.bonus.normaliser is not None:
-            self.bonus.observe(next_obs)
-        novelty = self.bonus(next_obs)
-        self._waiting.append(deepcopy(next_obs))
+            self.bonus.observe(rows)
+        novelty = self.bonus(rows)
+        self._waiting.append(rows.clone())  # whose memory the environments may use again
         if len(self._waiting) == self.every:
-            rows = self.every * len(novelty)
-            size = max(1, -(-rows // self.minibatches))
-            self.bonus.update(_joined(self._waiting), epochs=self.epochs, minibatch_size=size)
+            seen = torch.cat(self._waiting)
+            self.bonus.update(seen, epochs=self.epochs, minibatch_size=-(-len(seen) // self.minibatches))
             self._waiting.clear()
-        return self.scaler(torch.as_tensor(novelty)).numpy(force=True)
+        return self.scaler(novelty).numpy(force=True)
 
 
 class _Wrapper:
@@ -122,13 +124,17 @@ class _Wrapper:
             raise AttributeError(name)
         return getattr(self.envs, name)
 
-    def _warm(self, reset: Any, actions: Any) -> None:
+    def _warm(self, reset: Callable[[], Any], actions: Callable[[], Any]) -> None:
         """Let a random agent observe, unless something was observed already."""
         normaliser = self.intrinsic.bonus.normaliser
         if normaliser is not None and not normaliser.count:
             self.intrinsic.bonus.observe(reset())
             for _ in range(self.warm_up):
                 self.intrinsic.bonus.observe(self.envs.step(actions())[0])
+
+    def _came_to(self, obs: Any, ended: Any, last: Callable[[int], Any]) -> Float[np.ndarray, " envs"]:
+        """The intrinsic rewards, in which the last observation of an episode counts, and not the first of the next."""
+        return self.intrinsic(_with_rows(obs, {env: last(env) for env in np.flatnonzero(ended).tolist()}))
 
 
 class RNDVectorWrapper(_Wrapper):
@@ -164,12 +170,9 @@ class RNDVectorWrapper(_Wrapper):
     def step(self, actions: Any) -> Any:
         """As that of the environments, with the bonus in the rewards."""
         obs, rewards, terminated, truncated, infos = self.envs.step(actions)
-        finals = infos.get("final_obs", {})
-        ended = np.logical_or(terminated, truncated)
-        last = {env: finals[env] for env in np.flatnonzero(ended).tolist()} if len(finals) else {}
-        intrinsic = self.intrinsic(_with_rows(obs, last))
-        mode = getattr(self.envs.metadata.get("autoreset_mode"), "name", "NEXT_STEP")
-        if mode == "NEXT_STEP":
+        ended, finals = np.logical_or(terminated, truncated), infos.get("final_obs", ())
+        intrinsic = self._came_to(obs, ended if len(finals) else (), lambda env: finals[env])
+        if getattr(self.envs.metadata.get("autoreset_mode"), "name", "NEXT_STEP") == "NEXT_STEP":
             intrinsic[self._ended] = 0
         self._ended = ended
         return obs, rewards + self.coef * intrinsic, terminated, truncated, infos | {"intrinsic_reward": intrinsic}
@@ -187,8 +190,7 @@ class RNDVecEnvWrapper(_Wrapper):
     def step_wait(self) -> Any:
         """As that of the environments, with the bonus in the rewards."""
         obs, rewards, dones, infos = self.envs.step_wait()
-        last = {env: infos[env]["terminal_observation"] for env in np.flatnonzero(dones).tolist()}
-        intrinsic = self.intrinsic(_with_rows(obs, last))
+        intrinsic = self._came_to(obs, dones, lambda env: infos[env]["terminal_observation"])
         infos = [info | {"intrinsic_reward": reward} for info, reward in zip(infos, intrinsic, strict=True)]
         return obs, rewards + self.coef * intrinsic, dones, infos
 
@@ -208,9 +210,3 @@ def _with_rows(obs: Any, rows: Mapping[int, Any]) -> Any:
     for env, row in rows.items():
         obs[env] = row
     return obs
-
-
-def _joined(steps: list[Any]) -> Any:
-    if isinstance(steps[0], Mapping):
-        return {key: _joined([step[key] for step in steps]) for key in steps[0]}
-    return np.stack(steps)
