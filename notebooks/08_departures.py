@@ -74,11 +74,10 @@ from rndlib.paper import figures, parameters
 from rndlib.paper.evidence.ledger import Ledger
 from rndlib.paper.evidence.statistics import over_times, to_law
 from rndlib.paper.evidence.tables import aligned
-from rndlib.paper.fitted import variances
+from rndlib.paper.fitted import own_regressions, variances
 from rndlib.paper.many_heads import head_variance
 from rndlib.paper.practice import measured, settings
 from rndlib.paper.practice.loops import Loop, Paper
-from rndlib.paper.practice.regressions import own_regressions
 
 parameters.check(globals(), "width >= 4")
 warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
