@@ -74,11 +74,10 @@ from rndlib.paper import figures, parameters
 from rndlib.paper.evidence.ledger import Ledger
 from rndlib.paper.evidence.statistics import over_times, to_law
 from rndlib.paper.evidence.tables import aligned
-from rndlib.paper.fitted import variances
-from rndlib.paper.many_heads import covariance
+from rndlib.paper.fitted import own_regressions, variances
+from rndlib.paper.many_heads import head_variance
 from rndlib.paper.practice import measured, settings
 from rndlib.paper.practice.loops import Loop, Paper
-from rndlib.paper.practice.regressions import own_regressions
 
 parameters.check(globals(), "width >= 4")
 warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
@@ -191,7 +190,7 @@ bodies = networks // heads
 halves, squares = (
     variances(model(net, heads, bodies, seed=seed, solver=flow).fit(X), points, bodies) for model in (RND, BayesianRND)
 )
-linearised = covariance(net, X, points, heads / width, 0.0, "standard", full_cov=False) / 2
+linearised = head_variance(net, X, points, heads / width, "standard") / 2
 posterior = laws.posterior(net, X, y, points).var
 ledger.record("D-heads", to_law(halves, variance), to_law(squares, posterior), to_law(halves, linearised))
 

@@ -125,9 +125,12 @@ def synthetic(rng, networks, more, F, apart=0.2, shift: Any = 0.0, scale=1.0):
     return Sample(scale * values + shift, variates[:networks], variates[networks:].reshape(-1, 4, len(F)))
 
 
-@pytest.mark.parametrize(("mean", "scale"), [(0.0, 1.0), (0.1, 1.0), (0.0, sqrt(1.2))])
+@pytest.mark.parametrize(("mean", "scale"), [(0.0, 1.0), (0.1, 1.0), (0.25, 1.0), (0.0, sqrt(1.2)), (0.0, sqrt(0.7))])
 def test_joint_law_ends_cover(mean, scale):
-    """On the law and off it, though the law of the control variates is another one."""
+    """On the law and off it, though the law of the control variates is another one, and without them.
+
+    The ends are asymptotic: each may miss up to twice as often as its 5 %.
+    """
     rng = np.random.default_rng(2)
     F = np.eye(4) + 0.3 * rng.standard_normal((4, 4))
     L, law = np.linalg.cholesky(F @ F.T), gaussian(0, F @ F.T)
@@ -137,25 +140,10 @@ def test_joint_law_ends_cover(mean, scale):
         sample = synthetic(rng, 128, 1024, F, shift=L @ np.full(4, mean), scale=scale)
         intervals[run] = statistics.joint_law(sample, law).interval
         plain[run] = statistics.joint_law(sample.values, law).interval
-    assert np.sum(intervals[:, 1] < truth - 1e-12) <= most(300, 0.1)
-    assert np.sum(intervals[:, 0] > truth + 1e-12) <= most(300, 0.1)
+    for low, high in (intervals.T, plain.T):
+        assert np.sum(high < truth - 1e-12) <= most(300, 0.1)
+        assert np.sum(low > truth + 1e-12) <= most(300, 0.1)
     assert intervals[:, 1].mean() - truth < (plain[:, 1].mean() - truth) / 1.5
-
-
-def test_ratios_cover():
-    rng = np.random.default_rng(3)
-    F = np.cumsum(rng.standard_normal((6, 8)), axis=0)
-    missed, widths = np.zeros(2), []
-    for _ in range(200):
-        errors, functions = (synthetic(rng, 256, 2048, F, scale=s) for s in (sqrt(2), 1.0))
-        found = statistics.over_points(errors, functions)
-        times = statistics.over_times([errors] * 2, [functions] * 2, np.ones((2, 6)))
-        missed += [bool((of.logs[1] > 0).any() or (of.logs[2] < 0).any()) for of in (found, times)]
-        plain = statistics.over_points(errors.values, functions.values)
-        widths.append([np.mean(of.logs[2] - of.logs[1]) for of in (found, plain)])
-    assert missed.max() <= most(200, 0.05)
-    found, plain = np.mean(widths, axis=0)
-    assert found < plain / 1.5
 
 
 def test_a_mistake_that_control_variates_share_does_not_cancel():
@@ -237,25 +225,6 @@ def test_the_excess_spread_is_that_of_heads_whose_squares_are_correlated(correla
     assert abs(numbers.mean() - 7 * r) < 4 * numbers.std() / sqrt(len(numbers))
     (numbers,) = statistics.excess_spread(1.1 * q, np.full(2, 0.5), 8)
     assert numbers.mean() > 7 * r + 0.15
-
-
-def test_control_variates_of_mean_squares_leave_no_bias_and_cover():
-    rng, runs, bodies = np.random.default_rng(8), 200, 60
-    found, errors, plain = [], [], []
-    for _ in range(runs):
-        own, others = rng.standard_normal((8 * bodies, 2)), rng.standard_normal((240, 8, 2))
-        scales = np.repeat(1 + 0.3 * rng.standard_normal(bodies), 8)[:, None]
-        sample = Sample(scales * own, own, others).by_network(8).each(lambda e: np.mean(e**2, axis=-2) / 2)
-        groups = statistics.excess_spread(sample, np.full(2, 0.5), 8)
-        found.append(sum(group.mean() for group in groups))
-        errors.append(sqrt(sum(group.var(ddof=1) / len(group) for group in groups)))
-        plain.append(statistics.excess_spread(sample.values, np.full(2, 0.5), 8)[0].mean())
-    # E (s^2 c - 1)^2 4 - 1, with E s^2 = 1.09, E s^4 = 1 + 6 0.09 + 3 0.09^2 and E c^2 = 1 + 2/8.
-    truth = 4 * (1.25 * (1 + 6 * 0.09 + 3 * 0.09**2) - 2 * 1.09 + 1) - 1
-    found, errors = np.array(found), np.array(errors)
-    assert abs(found.mean() - truth) < 4 * found.std() / sqrt(runs)
-    assert np.sum(abs(found - truth) > 1.96 * errors) <= most(runs, 0.1)  # 60 networks with a heavy tail
-    assert found.std() < np.std(plain)
 
 
 def test_limit_bad_input():

@@ -9,7 +9,7 @@ import pytest
 from rndlib import advice, explain_setting, laws
 from rndlib.advice import Ratio
 from rndlib.paper.evidence.statistics import to_law
-from rndlib.paper.many_heads import covariance
+from rndlib.paper.many_heads import head_variance
 from rndlib.paper.practice import measured
 from rndlib.paper.practice.assumptions import SETTINGS
 from rndlib.paper.practice.settings import DATA, PAPER, Setting, measure
@@ -27,7 +27,7 @@ def test_the_table_has_every_setting_once():
 def test_a_law_of_linearised_heads_can_be_computed_again():
     stored = measured.linearised_heads()["linearised Bayesian RND"]
     few = laws.bayesian_rnd_error(PAPER, DATA.X, DATA.X_test).var
-    many = covariance(PAPER, DATA.X, DATA.X_test, 0.25, 0.0, "shared", full_cov=False)
+    many = head_variance(PAPER, DATA.X, DATA.X_test, 0.25, "shared")
     assert stored[3] == pytest.approx(np.mean(many / few), rel=1e-6)
     assert all(np.diff(stored) < 0)
 

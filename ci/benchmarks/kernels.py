@@ -4,7 +4,6 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import jax
@@ -13,6 +12,7 @@ from jax.experimental import enable_x64
 
 from benchmarks.case import Case, Row, Way
 from rndlib import MLP, kernels
+from rndlib.paper.practice.references import neural_tangents
 
 TITLE = "Kernels: NNGP and NTK of many points"
 NOTE = (
@@ -34,16 +34,6 @@ def cases(quick: bool) -> Iterator[Case]:
     stax = neural_tangents().stax
     for activation, form in {"silu": _quadrature, "relu": stax.Relu, "erf": stax.Erf, "gelu": stax.Gelu}.items():
         yield _case(MLP(3, activation=activation), form(), X1, X2, WORK // DEGREE**2 // n if form == _quadrature else n)
-
-
-def neural_tangents() -> Any:
-    """The package without its experimental part, which imports TensorFlow."""
-    sys.modules.setdefault("neural_tangents.experimental", ModuleType("neural_tangents.experimental"))
-    with warnings.catch_warnings():  # of its own dependencies
-        warnings.simplefilter("ignore")
-        import neural_tangents
-
-        return neural_tangents
 
 
 def _points(n: int, seed: int) -> np.ndarray:

@@ -1,5 +1,6 @@
-"""What the notebooks ask of fitted models beyond the estimators: variances group by group, and tangent kernels."""
+"""What the notebooks ask of networks beyond the estimators: variances group by group, tangent kernels, regressions."""
 
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,10 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
+from rndlib.network import MLP
+from rndlib.theory import kernels
+from rndlib.theory.dynamics import gain
+from rndlib.training import initial
 from rndlib.training.problem import Drawn
 from rndlib.training.weights import Params
 
@@ -47,3 +52,29 @@ def tangent_kernels(model: Any, X: ArrayLike) -> Float[np.ndarray, "bodies heads
         return np.eye(fitted._sizes[0])[:, :, None, None] * kernel  # linearised heads share no parameters
 
     return fitted._trained.per_body(own)
+
+
+def own_regressions(
+    net: MLP,
+    X: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, " n"],
+    X_test: Float[np.ndarray, "t d"],
+    networks: int,
+    seed: int = 0,
+    of_limit: bool = False,
+) -> Float[np.ndarray, "networks t"]:
+    """What training would make of untrained networks if each kept the tangent kernel that it starts with.
+
+    With `of_limit`, each has the kernel of infinite width in place of its own.
+    """
+    places = np.concatenate([X, X_test])
+    start = initial.functions(net, places, networks, seed=seed)[:, 0]
+    if of_limit:
+        own = [kernels.kernel(net, places).ntk] * networks
+    else:
+        own = np.add(*initial.tangent_kernels(net, places, networks, seed=seed))[:, 0, 0]
+    n, trained = len(y), []
+    for kernel, f in zip(own, start, strict=True):
+        G = gain(kernel[:n, :n], kernel[:n, n:], inf, None)
+        trained.append(f[n:] - G.T @ (f[:n] - y))
+    return np.stack(trained)

@@ -2,22 +2,21 @@
 
 The theorems have a fixed number of heads, c = 0. With more, the N K training errors pin down the hidden parameters that
 the heads share. Take one hidden layer, and let k_u(x, x') be what unit u adds to the tangent kernel of a head whose
-output weight there is 1: Theta = kappa + E_u[k_u]. With s the standard deviation of the noise, let A be the covariance
-with which one head sees a unit's features on the training points while all others are trained. It solves
+output weight there is 1: Theta = kappa + E_u[k_u]. Let A be the covariance with which one head sees a unit's features
+on the training points while all others are trained. It solves
 
-    A = kappa + s^2 I + E_u[P_u],    P_u = k_u - c k_u W_u k_u,    W_u = (A + c k_u)^-1,
+    A = kappa + E_u[P_u],    P_u = k_u - c k_u W_u k_u,    W_u = (A + c k_u)^-1,
 
 all on the training points: the parameters of a unit have their posterior covariance, given c heads per unit. P_u is
 (k_u^-1 + c A^-1)^-1, which grows with A. So iterates that start from the A of c = 0 fall, and they stay above kappa.
 Theta_c = kappa + E_u[P_u] for any two points has the outer factors k_u taken there. With G = A^-1 Theta_c,Xx and the
 residual [D] = D_xx - G^T D_Xx - D_xX G + G^T D_XX G, the covariance of the error of one head is
 
-    [kappa] + s^2 G^T G + E_u [k_u] - c E_u[v^T W_u v]    if the heads share psi, so that Theta_c is the prior;
-    [D] + c E_u[v^T W_u dA W_u v]                         if each starts from a covariance D of its own,
+    [kappa] + E_u [k_u] - c E_u[v^T W_u v]    for Bayesian RND, whose heads share psi, so that Theta_c is the prior;
+    [D] + c E_u[v^T W_u dA W_u v]             for standard RND, whose errors start from the covariance D = 2 kappa,
 
 with v = k_u,Xx - k_u,XX G and dA = D_XX + c E_u[k_u W_u dA W_u k_u]. The first is a posterior covariance, the second is
-its derivative by kappa in the direction D. For standard RND, D is 2 kappa. With one psi per head, it is Theta, with
-s^2 I more on the training points.
+its derivative by kappa in the direction D.
 
 A unit has few parameters: one per input, and a bias. So k_u = U U^T, where U has the slopes of what the unit adds by
 each of them, with a row per training point; V has a row per test point. With M = U^T A^-1 U, Z = V^T - U^T G, and
@@ -43,27 +42,22 @@ from rndlib.theory.dynamics import gain
 
 Square = Float[np.ndarray, "n n"]
 Slopes = Float[np.ndarray, "units _points parameters"]
+Variances = Float[np.ndarray, " T"]
 
 _UNITS = 2**14  # draws for the mean over units, which leave an error of some 0.2 % of a variance
 _NUMBERS = 2**22  # of one array over units
 _TOLERANCE = 1e-9
 _ITERATIONS = 1000
-_REMEDY = "drop points that nearly repeat others, or give noise_std > 0 where it is offered"
+_REMEDY = "drop points that nearly repeat others"
 
 
-def covariance(
-    net: MLP,
-    X: Float[np.ndarray, "n d"],
-    X_test: Float[np.ndarray, "T d"],
-    heads_per_width: float,
-    noise_std: float,
-    start: str,
-    full_cov: bool,
-) -> Float[np.ndarray, "..."]:
-    """Covariance (T, T) of the error of one head at `X_test`, or its variances (T,), for a network of depth 2.
+def head_variance(
+    net: MLP, X: Float[np.ndarray, "n d"], X_test: Float[np.ndarray, "T d"], heads_per_width: float, start: str
+) -> Variances:
+    """Variances (T,) of the error of one head at `X_test`, for a network of depth 2.
 
-    `heads_per_width` is K / n. `start` is how errors start: "standard" for RND, and for Bayesian RND how psi is shared
-    between the heads of a body. The mean over units is that over fixed quasi-random draws.
+    `heads_per_width` is K / n. `start` is how errors start: "standard" for RND, "shared" for Bayesian RND whose heads
+    share psi. The mean over units is that over fixed quasi-random draws.
 
     Raises
     ------
@@ -72,25 +66,19 @@ def covariance(
     >>> from rndlib import MLP, datasets
     >>> from rndlib.paper import many_heads
     >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)
-    >>> many_heads.covariance(net, data.X, data.X_test, 0.5, 0.1, "shared", full_cov=False).round(2)
-    array([12.45,  0.09])
+    >>> many_heads.head_variance(net, data.X, data.X_test, 0.5, "shared").round(2)
+    array([10.7 ,  0.05])
     """
     if not isinstance(net, MLP) or net.depth != 2:
         raise ValueError(f"net = {net!r}: give an MLP of depth 2")
-    checks.choice("start", start, ("standard", "shared", "independent"))
+    checks.choice("start", start, ("standard", "shared"))
     X, X_test = checks.distinct("X", checks.points("X", X, net.in_dim)), checks.points("X_test", X_test, net.in_dim)
-    c, noise = checks.positive("heads_per_width", heads_per_width), noise_std**2 * np.eye(len(X))
-    test = kernels.kernel(net, X_test) if full_cov else kernels.diagonal(net, X_test)
-    across, train = kernels.kernel(net, X, X_test), kernels.kernel(net, X)
+    c = checks.positive("heads_per_width", heads_per_width)
+    test, across, train = kernels.diagonal(net, X_test), kernels.kernel(net, X, X_test), kernels.kernel(net, X)
     units = _Units(net, X, X_test)
 
-    def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        left, right = (part.reshape(-1, part.shape[-1]) for part in (left, right))
-        return left.T @ right if full_cov else np.sum(left * right, axis=0)
-
-    def residual(xx: np.ndarray, Xx: np.ndarray, XX: np.ndarray) -> np.ndarray:
-        half = product(G, XX @ G / 2 - Xx)
-        return xx + half + half.T
+    def residual(xx: Variances, Xx: np.ndarray, XX: Square) -> Variances:
+        return xx + np.sum(G * (XX @ G - 2 * Xx), axis=0)
 
     def posterior(U: Slopes, root: Square) -> tuple[Slopes, Slopes]:
         """L^-1 U and S, with A = L L^T and `root` L^-1."""
@@ -103,25 +91,21 @@ def covariance(
 
     def of_others(A: Square) -> Square:
         root = _inverse_root(A)
-        return train.nngp + noise + units.mean(lambda U: _summed(U @ posterior(U, root)[1], U))
+        return train.nngp + units.mean(lambda U: _summed(U @ posterior(U, root)[1], U))
 
-    A = _limit(of_others, train.ntk + noise)
+    A = _limit(of_others, train.ntk)
     root = _inverse_root(A)
     G = gain(A, across.nngp + units.mean_across(lambda U, V: _summed(U @ posterior(U, root)[1], V)), inf, None)
 
     if start == "shared":
 
-        def learned(U: Slopes, V: Slopes) -> np.ndarray:
+        def learned(U: Slopes, V: Slopes) -> Variances:
             white, S = posterior(U, root)
             Z = left_over(U, V)
-            return product(Z, white.mT @ white @ S @ Z)
+            return np.sum(Z * (white.mT @ white @ S @ Z), axis=(0, 1))
 
-        of_heads = residual(test.nngp, across.nngp, train.nngp + noise)
-        return _symmetric(of_heads + residual(*units.moments(full_cov)) - c * units.mean_across(learned))
-    if start == "standard":
-        D = 2 * test.nngp, 2 * across.nngp, 2 * train.nngp
-    else:
-        D = test.ntk, across.ntk, train.ntk + noise
+        prior = residual(test.nngp, across.nngp, train.nngp) + residual(*units.moments())
+        return prior - c * units.mean_across(learned)
 
     def others(dA: Square) -> Square:
         white_dA = root @ dA @ root.T
@@ -131,16 +115,16 @@ def covariance(
             left = U @ S
             return _summed(left @ (white.mT @ (white_dA @ white)), left)
 
-        return D[2] + c * units.mean(of_unit)
+        return 2 * train.nngp + c * units.mean(of_unit)
 
-    white_dA = root @ _limit(others, D[2]) @ root.T
+    white_dA = root @ _limit(others, 2 * train.nngp) @ root.T
 
-    def moved(U: Slopes, V: Slopes) -> np.ndarray:
+    def moved(U: Slopes, V: Slopes) -> Variances:
         white, S = posterior(U, root)
         left = white @ S @ left_over(U, V)
-        return product(left, white_dA @ left)
+        return np.sum(left * (white_dA @ left), axis=(0, 1))
 
-    return _symmetric(residual(*D) + c * units.mean_across(moved))
+    return 2 * residual(test.nngp, across.nngp, train.nngp) + c * units.mean_across(moved)
 
 
 class _Units:
@@ -159,38 +143,29 @@ class _Units:
 
     def mean(self, of: Callable[[Slopes], np.ndarray]) -> np.ndarray:
         """Mean over units of `of`, a sum over a block of them, from U."""
-        parts = (of(self.train[block, :, None] * self.here) for block in self._blocks(self.here.size))
-        return sum(parts, start=np.zeros(())) / _UNITS
+        return self._mean(of, (self.train, self.here))
 
     def mean_across(self, of: Callable[[Slopes, Slopes], np.ndarray]) -> np.ndarray:
         """As `mean`, from U and V."""
-        parts = (
-            of(self.train[block, :, None] * self.here, self.test[block, :, None] * self.there)
-            for block in self._blocks(self.here.size + self.there.size)
-        )
+        return self._mean(of, (self.train, self.here), (self.test, self.there))
+
+    def _mean(self, of: Callable[..., np.ndarray], *sides: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        blocks = slices(_UNITS, max(1, _NUMBERS // sum(directions.size for _, directions in sides)))
+        parts = (of(*(slopes[at, :, None] * directions for slopes, directions in sides)) for at in blocks)
         return sum(parts, start=np.zeros(())) / _UNITS
 
-    def _blocks(self, numbers: int) -> list[slice]:
-        return slices(_UNITS, max(1, _NUMBERS // numbers))
-
-    def moments(self, full_cov: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def moments(self) -> tuple[Variances, np.ndarray, Square]:
         """Means of k_u at test points, across, and at training points."""
         across, within = (
             self.train.T @ slopes * (self.of_train @ features.T) / _UNITS
             for slopes, features in ((self.test, self.of_test), (self.train, self.of_train))
         )
-        if full_cov:
-            return self.test.T @ self.test * (self.of_test @ self.of_test.T) / _UNITS, across, within
         return np.mean(self.test**2, axis=0) * np.sum(self.of_test**2, axis=1), across, within
 
 
 def _summed(left: Slopes, right: Slopes) -> np.ndarray:
     """The sum over units of left right^T."""
     return np.tensordot(left, right, ([0, 2], [0, 2]))
-
-
-def _symmetric(found: np.ndarray) -> np.ndarray:
-    return (found + found.T) / 2
 
 
 def _inverse_root(A: Square) -> Square:
@@ -204,7 +179,8 @@ def _inverse_root(A: Square) -> Square:
 def _limit(step: Callable[[Square], Square], start: Square) -> Square:
     """The fixed point of `step`, by iteration."""
     for _ in range(_ITERATIONS):
-        new = _symmetric(step(start))
+        new = step(start)
+        new = (new + new.T) / 2
         if np.abs(new - start).max() <= _TOLERANCE * np.abs(new).max():
             return new
         start = new

@@ -90,7 +90,7 @@ def table(verdicts: Iterable[Verdict]) -> str:
         [
             verdict.id,
             rounded(verdict.value),
-            f"[{', '.join(map(rounded, verdict.interval))}]" if verdict.interval else "",
+            ledger.interval(verdict),
             rounded(verdict.claim.tolerance),
             ", ".join(map(rounded, verdict.control_values)),
             "holds" if ledger.holds(verdict) else "FAILS",

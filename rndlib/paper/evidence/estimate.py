@@ -19,7 +19,3 @@ class Estimate(NamedTuple):
         """
         value, low, high = (f"{round(number, digits) + 0.0:.{digits}f}" for number in self)
         return f"{value} [{low}, {high}]"
-
-    def within(self, low: float, high: float) -> "Estimate":
-        """The part of the interval that lies between two bounds of the quantity itself; the coverage is the same."""
-        return Estimate(self.value, max(self.low, low), min(self.high, high))

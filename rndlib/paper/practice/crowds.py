@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rndlib.paper.many_heads import covariance
+from rndlib.paper.many_heads import head_variance
 from rndlib.paper.practice.settings import DATA, PAPER
 from rndlib.theory import laws
 
@@ -15,6 +15,6 @@ def linearised_heads() -> dict[str, list[float]]:
     found = {}
     for name, start, law in (("RND", "standard", laws.rnd_error), ("Bayesian RND", "shared", laws.bayesian_rnd_error)):
         few = law(PAPER, DATA.X, DATA.X_test).var
-        many = (covariance(PAPER, DATA.X, DATA.X_test, h / PAPER.width, 0.0, start, full_cov=False) for h in HEADS)
+        many = (head_variance(PAPER, DATA.X, DATA.X_test, h / PAPER.width, start) for h in HEADS)
         found[f"linearised {name}"] = [float(np.mean(var / few)) for var in many]
     return found
