@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import kept
 import torch
 from made import ROOT, made, said
 from scipy import stats
@@ -23,7 +24,6 @@ from rndlib.paper import output
 sys.path.append(str(ROOT / "examples"))
 
 import ppo_deepsea
-import ppo_minigrid
 
 LOG, TABLE = ROOT / "results" / "agents.jsonl", ROOT / "docs" / "agents.json"
 SEEDS = range(10)
@@ -34,7 +34,12 @@ TASKS = {"DeepSea 16": 120_000, "DeepSea 20": 200_000, "MiniGrid-DoorKey-6x6-v0"
 def run(task: str, bonus: str, seed: int) -> dict[str, Any]:
     """One run, as its row: when it was solved, or null, and the seconds of CPU time for 1000 steps."""
     name, _, size = task.partition(" ")
-    envs = ppo_deepsea.DeepSea(128, int(size), seed) if name == "DeepSea" else ppo_minigrid.minigrids(task)
+    if name == "DeepSea":
+        envs = ppo_deepsea.DeepSea(128, int(size), seed)
+    else:
+        from ppo_minigrid import minigrids  # which needs minigrid
+
+        envs = minigrids(task)
     solved, cost = ppo_deepsea.train(envs, bonus, seed, TASKS[task])
     return {"task": task, "bonus": bonus, "seed": seed, "solved": solved, "cost": round(cost, 4)}
 
@@ -69,11 +74,11 @@ def median(steps: Sequence[float]) -> tuple[float, float, float]:
     return (middle, ordered[outside - 1], ordered[n - outside]) if outside else (middle, 0.0, math.inf)
 
 
-def table(content: dict[str, Any]) -> str:
-    """The study in Markdown."""
+def table(runs: Sequence[dict[str, Any]]) -> str:
+    """The runs in Markdown, by task and bonus."""
     lines = ["| task | bonus | solved | rate, 95 % | median steps, 95 % | ms per step |", "|---|---|---|---|---|---|"]
     groups: dict[tuple[str, str], list[Any]] = {}
-    for row in content["rows"]:
+    for row in runs:
         groups.setdefault((row["task"], row["bonus"]), []).append(row)
     for (task, bonus), rows in groups.items():
         solved = sum(row["solved"] is not None for row in rows)
@@ -83,7 +88,20 @@ def table(content: dict[str, Any]) -> str:
         cost = median([row["cost"] for row in rows])[0]
         cells = f"{solved} of {len(rows)}", f"{low:.2f} to {high:.2f}", f"{middle} ({' to '.join(ends)})", f"{cost:.3f}"
         lines.append(f"| {' | '.join((task, bonus, *cells))} |")
-    return "\n".join([*lines, "", *map(said, content["made by"])])
+    return "\n".join(lines)
+
+
+def settings() -> dict[str, Any]:
+    """What all runs have in common."""
+    names = ("COEF", "ROLLOUT", "EPOCHS", "MINIBATCHES", "LEARNING_RATE", "CLIP", "ENTROPY", "LAMBDA")
+    return {name: getattr(ppo_deepsea, name) for name in names} | {"given up after": TASKS}
+
+
+def store(runs: Sequence[dict[str, Any]]) -> None:
+    """Write the runs to `TABLE`, one in a line, each of which names how it was made by its number."""
+    order = [(task, bonus) for task in TASKS for bonus in ppo_deepsea.BONUSES]
+    rows = sorted(runs, key=lambda row: order.index((row["task"], row["bonus"])))
+    kept.store(TABLE, rows, settings=settings())
 
 
 if __name__ == "__main__":
@@ -96,12 +114,6 @@ if __name__ == "__main__":
         print(row, flush=True)
         with LOG.open("a", encoding="utf-8") as log:
             log.write(row + "\n")
-    rows = sorted(
-        logged(LOG), key=lambda row: ([*TASKS].index(row["task"]), [*ppo_deepsea.BONUSES].index(row["bonus"]))
-    )
-    ways = list({json.dumps(row["made by"]): row["made by"] for row in rows}.values())
-    settings = {name: getattr(ppo_deepsea, name) for name in ("COEF", "ROLLOUT", "EPOCHS", "MINIBATCHES")}
-    settings |= {"given up after": TASKS}
-    lines = ",\n".join(json.dumps(row | {"made by": ways.index(row["made by"])}) for row in rows)
-    head = json.dumps({"settings": settings, "made by": ways})
-    output.write(TABLE, f'{head[:-1]}, "rows": [\n{lines}\n]}}\n'.encode())
+    store(logged(LOG))
+    content = json.loads(TABLE.read_text(encoding="utf-8"))
+    print(table(content["rows"]), "", *map(said, content["made by"]), sep="\n")

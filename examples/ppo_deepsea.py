@@ -33,6 +33,8 @@ class DeepSea(gym.vector.VectorEnv):
     from cell to cell. The treasure, 1, is found by `size` steps to the right, so at random once in 2**size episodes.
     """
 
+    metadata = {"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP}  # noqa: RUF012
+
     def __init__(self, num_envs: int, size: int, seed: int):
         self.num_envs, self.size = num_envs, size
         self.single_observation_space = gym.spaces.Box(0, 1, (size * size,))
