@@ -27,7 +27,7 @@ import ppo_deepsea
 
 LOG, TABLE = ROOT / "results" / "agents.jsonl", ROOT / "docs" / "agents.json"
 SEEDS = range(10)
-TASKS = {"DeepSea 16": 120_000, "DeepSea 20": 200_000, "MiniGrid-DoorKey-6x6-v0": 150_000}
+TASKS = {"DeepSea 16": 120_000, "DeepSea 20": 150_000, "MiniGrid-DoorKey-5x5-v0": 80_000}
 """The environment steps after which a run is given up."""
 
 
@@ -93,8 +93,9 @@ def table(runs: Sequence[dict[str, Any]]) -> str:
 
 def settings() -> dict[str, Any]:
     """What all runs have in common."""
-    names = ("COEF", "ROLLOUT", "EPOCHS", "MINIBATCHES", "LEARNING_RATE", "CLIP", "ENTROPY", "LAMBDA")
-    return {name: getattr(ppo_deepsea, name) for name in names} | {"given up after": TASKS}
+    names = ("ROLLOUT", "EPOCHS", "MINIBATCHES", "LEARNING_RATE", "CLIP", "ENTROPY", "LAMBDA")
+    coefficients = {bonus: coef for bonus, (_, coef) in ppo_deepsea.BONUSES.items()}
+    return {name: getattr(ppo_deepsea, name) for name in names} | {"COEF": coefficients, "given up after": TASKS}
 
 
 def store(runs: Sequence[dict[str, Any]]) -> None:

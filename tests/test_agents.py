@@ -52,7 +52,7 @@ def test_an_agent_with_each_bonus_solves_a_small_sea(kind, monkeypatch):
 @pytest.mark.parametrize("kind", set(BONUSES) - {"none"})
 def test_where_the_agent_has_been_often_the_rewards_are_lower(kind):
     """After rollouts in one state, a rollout in which some environments come to another one."""
-    bonus, state = BONUSES[kind]((2,), 8, 0), np.eye(2, dtype=np.float32)
+    bonus, state = BONUSES[kind][0]((2,), 8, 0), np.eye(2, dtype=np.float32)
     for _ in range(20):
         bonus(np.tile(state[0], (4, 8, 1)))
     rewards = bonus(state[np.tile([0, 0, 0, 0, 0, 0, 0, 1], (4, 1))])
