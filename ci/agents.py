@@ -100,8 +100,8 @@ def settings() -> dict[str, Any]:
 
 def store(runs: Sequence[dict[str, Any]]) -> None:
     """Write the runs to `TABLE`, one in a line, each of which names how it was made by its number."""
-    order = [(task, bonus) for task in TASKS for bonus in ppo_deepsea.BONUSES]
-    rows = sorted(runs, key=lambda row: order.index((row["task"], row["bonus"])))
+    order = list(dict.fromkeys([*ppo_deepsea.BONUSES, *(row["bonus"] for row in runs)]))
+    rows = sorted(runs, key=lambda row: ([*TASKS].index(row["task"]), order.index(row["bonus"]), row["seed"]))
     kept.store(TABLE, rows, settings=settings())
 
 
