@@ -61,7 +61,11 @@ def test_the_readme_is_short_and_its_links_lead_to_files():
 
 
 @pytest.mark.parametrize(
-    "page", ["getting_started", *(f"how_to/{name}" for name in ("architecture", "activation", "network", "variance"))]
+    "page",
+    [
+        "getting_started",
+        *(f"how_to/{name}" for name in ("architecture", "activation", "network", "variance", "explore")),
+    ],
 )
 def test_pages_that_stand_alone(page):
     run(blocks(DOCS / f"{page}.md", "pycon"), {})

@@ -1,0 +1,120 @@
+"""Run the agents of `examples/` with every bonus over ten seeds, and store when they solve their tasks.
+
+    python ci/agents.py [TASK...]
+
+A run that has ended is a line of `results/agents.jsonl`, and is not made again: repeat the command after an
+interruption. At the end the runs that are there are written to `docs/agents.json`, of which `docs/how_to/explore.md`
+shows the table. Seed by seed, so that after any time all bonuses have had the same seeds.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import kept
+import torch
+from made import ROOT, made, said
+from scipy import stats
+
+from rndlib.paper import output
+
+sys.path.append(str(ROOT / "examples"))
+
+import ppo_deepsea
+
+LOG, TABLE = ROOT / "results" / "agents.jsonl", ROOT / "docs" / "agents.json"
+SEEDS = range(10)
+TASKS = {"DeepSea 16": 120_000, "DeepSea 20": 150_000, "MiniGrid-DoorKey-5x5-v0": 80_000}
+"""The environment steps after which a run is given up."""
+
+
+def run(task: str, bonus: str, seed: int) -> dict[str, Any]:
+    """One run, as its row: when it was solved, or null, and the seconds of CPU time for 1000 steps."""
+    name, _, size = task.partition(" ")
+    if name == "DeepSea":
+        envs = ppo_deepsea.DeepSea(128, int(size), seed)
+    else:
+        from ppo_minigrid import minigrids  # which needs minigrid
+
+        envs = minigrids(task)
+    solved, cost = ppo_deepsea.train(envs, bonus, seed, TASKS[task])
+    return {"task": task, "bonus": bonus, "seed": seed, "solved": solved, "cost": round(cost, 4)}
+
+
+def logged(log: Path) -> list[dict[str, Any]]:
+    """The runs that have ended. A last line that was not written to its end counts for nothing."""
+    text = log.read_text(encoding="utf-8") if log.is_file() else ""
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
+def missing(runs: Sequence[dict[str, Any]], tasks: Sequence[str]) -> Iterator[tuple[str, str, int]]:
+    """Task, bonus and seed of the runs that are not there yet."""
+    there = {(row["task"], row["bonus"], row["seed"]) for row in runs}
+    every = ((task, bonus, seed) for task in tasks for seed in SEEDS for bonus in ppo_deepsea.BONUSES)
+    return (one for one in every if one not in there)
+
+
+def interval(solved: int, runs: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a rate."""
+    found = stats.binomtest(solved, runs).proportion_ci(method="wilson")
+    return found.low, found.high
+
+
+def median(steps: Sequence[float]) -> tuple[float, float, float]:
+    """The median, and the narrowest symmetric pair of order statistics that cover it at 95 % or more.
+
+    A run that was given up counts as infinite. With fewer than six runs no pair does: from 0 to infinity.
+    """
+    ordered, n = sorted(steps), len(steps)
+    middle = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+    outside = int(stats.binom.ppf(0.025, n, 0.5))  # P(fewer of them are below the median) <= 0.025
+    return (middle, ordered[outside - 1], ordered[n - outside]) if outside else (middle, 0.0, math.inf)
+
+
+def table(runs: Sequence[dict[str, Any]]) -> str:
+    """The runs in Markdown, by task and bonus."""
+    lines = ["| task | bonus | solved | rate, 95 % | median steps, 95 % | ms per step |", "|---|---|---|---|---|---|"]
+    groups: dict[tuple[str, str], list[Any]] = {}
+    for row in runs:
+        groups.setdefault((row["task"], row["bonus"]), []).append(row)
+    for (task, bonus), rows in groups.items():
+        solved = sum(row["solved"] is not None for row in rows)
+        low, high = interval(solved, len(rows))
+        steps = median([math.inf if row["solved"] is None else row["solved"] / 1000 for row in rows])
+        middle, *ends = (f"{each:.0f}k" if each < math.inf else f"> {TASKS[task] // 1000}k" for each in steps)
+        cost = median([row["cost"] for row in rows])[0]
+        cells = f"{solved} of {len(rows)}", f"{low:.2f} to {high:.2f}", f"{middle} ({' to '.join(ends)})", f"{cost:.3f}"
+        lines.append(f"| {' | '.join((task, bonus, *cells))} |")
+    return "\n".join(lines)
+
+
+def settings() -> dict[str, Any]:
+    """What all runs have in common."""
+    names = ("ROLLOUT", "EPOCHS", "MINIBATCHES", "LEARNING_RATE", "CLIP", "ENTROPY", "LAMBDA")
+    coefficients = {bonus: coef for bonus, (_, coef) in ppo_deepsea.BONUSES.items()}
+    return {name: getattr(ppo_deepsea, name) for name in names} | {"COEF": coefficients, "given up after": TASKS}
+
+
+def store(runs: Sequence[dict[str, Any]]) -> None:
+    """Write the runs to `TABLE`, one in a line, each of which names how it was made by its number."""
+    order = list(dict.fromkeys([*ppo_deepsea.BONUSES, *(row["bonus"] for row in runs)]))
+    rows = sorted(runs, key=lambda row: ([*TASKS].index(row["task"]), order.index(row["bonus"]), row["seed"]))
+    kept.store(TABLE, rows, settings=settings())
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    LOG.parent.mkdir(exist_ok=True)
+    whole = logged(LOG)
+    output.write(LOG, "".join(json.dumps(row) + "\n" for row in whole).encode())  # without a half-written line
+    for one in missing(whole, sys.argv[1:] or [*TASKS]):
+        row = json.dumps(run(*one) | {"made by": made("gymnasium", "minigrid", apart=("docs/agents.json",))})
+        print(row, flush=True)
+        with LOG.open("a", encoding="utf-8") as log:
+            log.write(row + "\n")
+    store(logged(LOG))
+    content = json.loads(TABLE.read_text(encoding="utf-8"))
+    print(table(content["rows"]), "", *map(said, content["made by"]), sep="\n")
