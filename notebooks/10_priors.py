@@ -18,8 +18,9 @@
 # > **Claim.** Which parameters train, and at which rate, is the prior. With the target that matches it, the error of
 # > Bayesian RND is a draw from the posterior of that prior, and of no other.\
 # > **Picture.** Functions drawn from five priors, before and after four points.\
-# > **Verdict.** Squared errors are within a tenth of the theory's variance; a target that is not matched, and scales
-# > that are squared once too often, are rejected. The table at the end has the verdicts.
+# > **Verdict.** Squared errors are those of the theory, within R1 0.027 with a scale for each layer, R2 0.063 with
+# > features and R3 0.029 with several targets; the tolerance is 0.1. A target that does not match what trains gives
+# > 0.71 and 0.6, and scales that are squared once too often 1.3 and 0.53.
 #
 # The paper ends on "target engineering as a cheap way of studying priors for Bayesian deep learning". Proposition 4.1
 # is one instance: its target makes the tangent kernel of the whole network the prior. Here a user says which prior is
