@@ -6,9 +6,9 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
   $$name -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo $$name && break; done)
 BIN = .venv/bin
 SOURCES := $(shell find rndlib -name '*.py' -o -name '*.toml' -o -name '*.json') notebooks/practice.json
-NOTEBOOKS := $(basename $(notdir $(wildcard notebooks/0*.ipynb)))
+NOTEBOOKS := $(basename $(notdir $(wildcard notebooks/[0-9]*.ipynb)))
 # The longest first, so that two cores stay busy to the end.
-ORDER := $(foreach number,05 07 09 02 03 08 00 01 04 06,$(filter $(number)_%,$(NOTEBOOKS)))
+ORDER := $(foreach number,05 07 09 02 03 10 08 00 01 04 06,$(filter $(number)_%,$(NOTEBOOKS)))
 
 # Each notebook has its share of the cores, and one thread of BLAS: its threads wait by spinning, on cores that the
 # others need.

@@ -49,6 +49,7 @@ def test_claims_are_declared_in_full():
         **dict.fromkeys(["A4", "A4-slope", "A5"], "07_any_network"),
         **dict.fromkeys(["D-width", "D-heads", "D-rnd", "D-labels", "D-time", "D-decay"], "08_departures"),
         **dict.fromkeys(["T1", "T2", "T3", "T3-window", "V1"], "09_streams_and_values"),
+        **dict.fromkeys(["R1", "R2", "R3"], "10_priors"),
     }
     for claim in CLAIMS.values():
         texts = [getattr(claim, field.name) for field in fields(claim) if field.name != "tolerance"]
