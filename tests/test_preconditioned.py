@@ -1,5 +1,7 @@
 """Adam on one stage after the other, and the map of its preconditioner, against the library and against its formula."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -22,16 +24,14 @@ def after(model, **options):
     return networks
 
 
-@pytest.mark.parametrize("kind", [RND, DeepEnsemble])
-def test_adam_is_the_full_batch_adam_of_the_library(kind):
-    size = {"heads": 1, "bodies": 3} if kind is RND else {"members": 3}
+@pytest.mark.parametrize("model", [partial(RND, NET, 1, 3, seed=1), partial(DeepEnsemble, NET, 3, seed=1)])
+def test_adam_is_the_full_batch_adam_of_the_library(model):
     adam = StochasticGradient("adam", learning_rate=0.05, batch_size=4, epochs=60, progress=False)
-    model = kind(NET, **size, seed=1, solver=adam)
+    trained = model(solver=adam)
     for own in STAGES:
-        model.partial_fit(PLACES[own], Y[own])
-    expected = model.errors(PLACES) if kind is RND else model.functions(PLACES) - Y
-    found = after(kind(NET, **size, seed=1), learning_rate=0.05, steps=60).errors
-    assert found == pytest.approx(expected, abs=1e-7)
+        trained.partial_fit(PLACES[own], Y[own])
+    expected = trained.errors(PLACES) if isinstance(trained, RND) else trained.functions(PLACES) - Y
+    assert after(model(), learning_rate=0.05, steps=60).errors == pytest.approx(expected, abs=1e-7)
 
 
 def test_a_linearised_network_moves_along_its_first_tangent():
