@@ -18,7 +18,8 @@
 # > **Claim.** Half the squared RND error is the variance of an ensemble after every stage of any stream of data, and of
 # > an ensemble of value functions if the predictor is trained by temporal differences.\
 # > **Picture.** The ratio of the two is 1 after every stage. For an ensemble that has missed a stage, it is not.\
-# > **Verdict.** The margins are those of notebooks 01 to 03; the table at the end has the verdicts.
+# > **Verdict.** On the log scale, no ratio is farther from 1 than T1 0.1 after a stage, and V1 0.092 for values; the
+# > tolerance is 0.15, as in notebook 01, and the sensitivity checks give 1.4 and 0.46.
 #
 # An agent does not train on a fixed data set. Its buffer grows, slides and forgets, and what it wants to know is often
 # the uncertainty of a *value*, not of a label. The paper leaves this open: its analysis has one training set, and it
@@ -59,9 +60,9 @@
 # %% tags=["parameters", "hide-input"] jupyter={"source_hidden": true}
 width: int = 2048  # units in the hidden layer
 networks: int = 320  # networks of each kind in T1 and V1, each with weights of its own
-untrained: int = 640  # further networks of 32 heads of each kind, for the control variates
+untrained: int = 512  # further networks of 32 heads of each kind, for the control variates
 n_points: int = 4  # test points
-chi_networks: int = 1024  # networks of two heads in T2
+chi_networks: int = 896  # networks of two heads in T2
 bayesian_networks: int = 128  # networks of 32 heads in T3
 gamma: float = 0.7  # discount factor of V1
 data_seed: int = 2  # seed of the points
@@ -69,7 +70,7 @@ seed: int = 0  # seed of the networks
 activation: str = "silu"  # silu, relu, erf, gelu or tanh
 sigma_w: float = 1.5  # scale of the weights
 sigma_b: float = 0.5  # scale of the biases
-rtol: float = 0.03  # relative error allowed to each trained function in each stage
+rtol: float = 0.04  # relative error allowed to each trained function in each stage
 adam_networks: int = 160  # networks of width 128 of each kind that Adam trains
 adam_steps: int = 200  # steps of Adam in each stage
 
@@ -198,12 +199,11 @@ fig_t1 = figures.ratios(
             {
                 "the same stream": ratio.ratios,
                 "missed the slide": near.ratios + last,
-                "last stage alone": wrong.ratios + last,
             },
             tuple(np.exp([-margin, margin])),
         )
     },
-    f"{n_points} test points after each of four stages",
+    f"{n_points} test points after the first stage, the second, the third and the last",
     r"After every stage, $\frac{1}{2}\,\mathbb{E}[\epsilon^2(x)] = \mathbb{V}[f(x)]$",
     xscale="linear",
 )
@@ -211,8 +211,7 @@ figures.save(fig_t1, "fig_t1")
 
 # %% [markdown]
 # The ratio at each test point after each stage, with a band at a joint level of 95 %. RND has the variance of the
-# ensemble that has seen the same stream. After the last stage it does not have that of an ensemble that has missed the
-# slide, nor that of one that has seen the last stage alone.
+# ensemble that has seen the same stream. After the last stage, an ensemble that has missed the slide has another one.
 #
 # ## T2: K heads after a stream
 #
@@ -342,7 +341,7 @@ ledger.last(1)
 # %% tags=["figure", "hide-input"] jupyter={"source_hidden": true}
 fig_v1 = figures.ratios(
     {
-        "half the squared error / variance of values": figures.Ratios(
+        "half squared error / variance": figures.Ratios(
             {"value RND": value_ratio.ratios}, tuple(np.exp([-margin, margin]))
         )
     },

@@ -61,8 +61,9 @@ def stage(
     steps: int,
     linearised: bool = False,
 ) -> Networks:
-    """Train on the places `own` by full-batch Adam, with a rate that falls from `learning_rate` to 0 along a cosine.
+    """Train on the places `own` by full-batch Adam, on the mean of half the squared errors.
 
+    The rate falls from `learning_rate` to 0 along a cosine.
     With `linearised`, networks are linearised at their start, so that J never changes.
 
     >>> import numpy as np
@@ -75,7 +76,7 @@ def stage(
     (True, True)
     """
     rates = learning_rate * (0.5 + 0.5 * np.cos(np.pi * np.arange(steps) / steps))
-    backend, (start, params, errors, followed) = backends.of(net, "jax"), networks
+    backend, (start, params, errors, followed) = backends.load("jax"), networks
     shared = places[own], places, rates, np.asarray(float(linearised))
     with backend.settings():
         rows = start, params, errors[:, own, None], errors, followed, followed[:, own]
@@ -99,7 +100,7 @@ def _stage(lib: Any, net: Network, shared: Any, own: Any) -> Any:
     def step(i: Any, state: Any) -> Any:
         params, memory, P, total = state
         tangent, f = at(params, X)
-        memory, change = adam(memory, tangent.vjp(f - y), i + 1.0, xp)
+        memory, change = adam(memory, tangent.vjp((f - y) / X.shape[0]), i + 1.0, xp)
         weight = rates[i] * xp.sqrt(((f - y) ** 2).sum())
         unbiased = 1 - ADAM[1] ** (i + 1.0)
         P = mapped(lambda p, s: p + weight / (xp.sqrt(s / unbiased) + ADAM[2]), P, memory[1])
