@@ -54,7 +54,7 @@ def parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[
     """
     items = list(items)
     if getattr(_in_thread, "busy", False) or len(items) == 1:
-        return [function(item) for item in items]
+        return list(map(function, items))
 
     def occupied(item: Item) -> Result:
         _in_thread.busy = True

@@ -23,8 +23,7 @@ def _blocks(net, params, heads, points):
     return [np.einsum("pia,qja->ijpq", part, part) for part in (J[..., -above:], J[..., :-above])]
 
 
-@pytest.mark.parametrize("heads", [1, 3])
-@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize(("depth", "heads"), [(1, 3), (3, 1), (3, 3)])
 def test_parts_are_products_of_gradients(depth, heads):
     net = MLP(3, width=20, depth=depth, activation="tanh", sigma_b=0.5)
     last, below = initial.tangent_kernels(net, X, 3, heads=heads, seed=SEED)
@@ -40,12 +39,6 @@ def test_functions_are_those_of_the_drawn_weights():
     for i in range(3):
         params = body(draw(NET, 2, SEED, Role.MEMBER, [i]), 0)
         np.testing.assert_allclose(found[i], values(NET, params, X), rtol=1e-12)
-
-
-def test_a_network_does_not_depend_on_how_many_there_are():
-    np.testing.assert_array_equal(initial.functions(NET, X, 7, seed=SEED)[:2], initial.functions(NET, X, 2, seed=SEED))
-    for many, few in zip(*(initial.tangent_kernels(NET, X, n, seed=SEED) for n in (7, 2)), strict=True):
-        np.testing.assert_allclose(many[:2], few, rtol=1e-12)
 
 
 def test_the_last_layer_is_the_nngp_kernel_and_the_rest_the_body_kernel():

@@ -66,8 +66,7 @@ def test_the_steps_are_those_of_the_definition(optimizer, backend):
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("noise_std", [0.0, 0.3])
-@pytest.mark.parametrize("patience", [None, 2])
+@pytest.mark.parametrize(("patience", "noise_std"), [(None, 0.3), (2, 0.0)])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_backends_agree(optimizer, patience, noise_std):
     solver = quick(optimizer, OPTIMIZERS[optimizer], patience=patience)

@@ -131,9 +131,8 @@ class Integration:
         self.tick(len(times))
         return plain[:, : self.probes], kept[:, : self.probes]
 
-    def run(self, hint: Hint | None) -> tuple[Params, Report, Hint | None]:
-        """As `rndlib.training.solvers.flow.GradientFlow.run`."""
-        errors, hint = self._integrate(hint)
+    def converged(self, errors: Float[np.ndarray, " bodies"]) -> tuple[Params, Report]:
+        """Parameters and report, from what is kept and its errors. Steps of Newton's method end an infinite time."""
         remaining, newton = relative(self.left, self.first, self.problem.targets), 0
         enough = RESIDUAL_FLOOR if self.time == inf else np.finfo(float).max
         while not (remaining <= enough).all() and self.time == inf and newton < MOST_NEWTON:
@@ -147,9 +146,9 @@ class Integration:
             )
         params = mapped(lambda a, b: a + b, self.problem.start, self.backend.arrays(self.kept[0]))
         evaluations = int(self.evaluations.max())
-        return params, Report(self.time, float(remaining.max()), float(errors.max()), evaluations, True), hint
+        return params, Report(self.time, float(remaining.max()), float(errors.max()), evaluations, True)
 
-    def _integrate(self, hint: Hint | None) -> tuple[np.ndarray, Hint | None]:
+    def integrate(self, hint: Hint | None) -> tuple[np.ndarray, Hint | None]:
         """Estimated errors of the bodies, once all are small enough, and the hint that the first bodies give."""
         going, errors = np.ones(self.bodies, bool), np.full(self.bodies, inf)
         steps = hint.steps // 2 if hint else 1

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from rndlib import checks
 from rndlib.any_network import AnyNetwork, Network
 from rndlib.network import MLP
-from rndlib.training.backends.linearised import Linearised, chunked, layer_product
+from rndlib.training.backends.linearised import Linearised, LinearMLP, apply, chunked
 from rndlib.training.trees import mapped
 from rndlib.training.weights import Directions, Params
 
@@ -40,7 +40,8 @@ Transferred = Float[np.ndarray, "bodies columns t"]
 
 Program = Callable[["Backend", Network, Any, Any], Any]
 """`program(lib, net, shared, own)`: what training computes of one body, from arrays that bodies share and from its own.
-With a leading axis of bodies in `own` it computes that of several at once, where the library asks for it."""
+With a leading axis of bodies in `own` it computes that of several at once, where the library asks for it. Of an `MLP`,
+weights come in and go out as `rndlib.training.backends.linearised.turned` has them."""
 
 
 class Backend(ABC):
@@ -84,16 +85,24 @@ class Backend(ABC):
         """A tree of the library's arrays as NumPy's."""
 
     @abstractmethod
-    def linearise(self, net: Any, params: Any, X: Any) -> Linearised:
-        """The network linearised at `params`."""
+    def differentiated(self, net: Any, params: Any, X: Any) -> Linearised:
+        """A network of the user's own, linearised at `params`."""
 
     @abstractmethod
-    def values(self, net: Any, params: Any, X: Any) -> Any:
-        """f(X), (..., N, K)."""
+    def phi(self, activation: Any, z: Any) -> Any:
+        """phi(z)."""
 
     @abstractmethod
     def value_and_slope(self, activation: Any, z: Any) -> tuple[Any, Any]:
         """phi(z) and phi'(z)."""
+
+    def linearise(self, net: Network, params: Any, X: Any) -> Linearised:
+        """The network linearised at `params`."""
+        return LinearMLP(self, net, params, X) if isinstance(net, MLP) else self.differentiated(net, params, X)
+
+    def values(self, net: Network, params: Any, X: Any) -> Any:
+        """f(X), (..., N, K)."""
+        return apply(self, net, params, X) if isinstance(net, MLP) else net.of_omega(params, X)
 
     def loop(self, count: Any, step: Callable[[Any, Any], Any], state: Any) -> Any:
         """`state = step(i, state)` for i = 0..count - 1."""
@@ -102,10 +111,6 @@ class Backend(ABC):
     def norm(self, a: Any) -> Any:
         """The norm over points and heads, (...)."""
         return self.xp.sqrt((a**2).sum(-1).sum(-1))
-
-    def across(self, x: Any, w: Any) -> Any:
-        """`rndlib.training.backends.linearised.layer_product`, where the library has a faster one."""
-        return layer_product(x, w)
 
     def gram(self, a: Any) -> Any:
         """a a'."""

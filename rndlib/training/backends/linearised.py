@@ -5,6 +5,9 @@ products of an `MLP` are written out layer by layer, once for every array librar
 outputs with respect to the preactivations `z^l`, layer l adds `(delta^l delta^l') G^l` to the tangent kernel, where
 `G^l = sigma_w^2 / n_{l-1} x^l x^l' + sigma_b^2` is N x N. So a product with the kernel goes backward and forward
 through the layers and costs as much as two forward passes, and J is never formed.
+
+Here the weights of an `MLP` are the transposes of Eq. 1's, so that a layer is x w and its units lie side by side in
+memory (`turned`).
 """
 
 from abc import ABC, abstractmethod
@@ -58,26 +61,19 @@ class Linearised(ABC):
         """J' v for several columns of v, (N, columns), of one network of one output: (columns, ...)."""
 
 
-def layer_product(x: Array, w: Array) -> Array:
-    """x w', of a layer with inputs x (N, n_{l-1}) and weights w (n_l, n_{l-1}).
-
-    >>> import numpy as np
-    >>> from rndlib.training.backends.linearised import layer_product
-    >>> layer_product(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]))
-    array([[11.]])
-    """
-    return x @ w.mT
+def turned(tree: Any) -> Any:
+    """A tree with the weights of all its `Params`, which are its lists of layers (w, b), transposed."""
+    if isinstance(tree, list):
+        return [(w.mT, b) for w, b in tree]
+    return type(tree)(map(turned, tree)) if isinstance(tree, tuple) else tree
 
 
-def apply(net: MLP, params: Any, X: Array, phi: Any, across: Any = layer_product) -> Array:
-    """f(X; theta) of Eq. 1, of one network or of a stack of them, (..., N, K).
-
-    across: x w' of a layer, where a library has a faster product.
-    """
+def apply(lib: Any, net: MLP, params: Any, X: Array) -> Array:
+    """f(X; theta) of Eq. 1, of one network or of a stack of them, (..., N, K)."""
     x = X
     for layer, (w, b) in enumerate(params, start=1):
-        z = _affine(net, net.sigma_w / sqrt(w.shape[-1]) * x, w, b, across)
-        x = z if layer == net.depth else phi(z)
+        z = _affine(net, net.sigma_w / sqrt(w.shape[-2]) * x, w, b)
+        x = z if layer == net.depth else lib.phi(net.activation, z)
     return x
 
 
@@ -90,14 +86,15 @@ class LinearMLP(Linearised):
 
     def __init__(self, lib: Any, net: MLP, params: Any, X: Array):
         self.lib, self.net, self.weights = lib, net, [w for w, _ in params]
+        self.transposed = [w.mT for w in self.weights]
         self.inputs, self.slopes = [], []
         x = z = lib.xp.broadcast_to(X, (*params[0][0].shape[:-2], *X.shape[-2:]))
         for layer, (w, b) in enumerate(params):
             if layer:
                 x, slope = lib.value_and_slope(net.activation, z)
-                self.slopes.append(net.sigma_w / sqrt(w.shape[-1]) * slope)
-            self.inputs.append(net.sigma_w / sqrt(w.shape[-1]) * x)
-            z = _affine(net, self.inputs[-1], w, b, lib.across)
+                self.slopes.append(net.sigma_w / sqrt(w.shape[-2]) * slope)
+            self.inputs.append(net.sigma_w / sqrt(w.shape[-2]) * x)
+            z = _affine(net, self.inputs[-1], w, b)
         self.value = z
 
     @cached_property
@@ -108,26 +105,26 @@ class LinearMLP(Linearised):
     def jvp(self, change: Any) -> Array:
         dz = None
         for layer, x in enumerate(self.inputs):
-            dz = None if dz is None else (self.slopes[layer - 1] * dz) @ self.weights[layer].mT
+            dz = None if dz is None else (self.slopes[layer - 1] * dz) @ self.weights[layer]
             if layer < len(change):
-                moved = _affine(self.net, x, *change[layer], across=self.lib.across)
+                moved = _affine(self.net, x, *change[layer])
                 dz = moved if dz is None else dz + moved
         return self.lib.xp.zeros_like(self.value) if dz is None else dz
 
     def vjp(self, v: Array) -> Any:
-        each = zip(_backward(v, self.weights, self.slopes), self.inputs, strict=True)
-        return [(delta.mT @ x, self.net.sigma_b * delta.sum(-2)) for delta, x in each]
+        each = zip(_backward(v, self.transposed, self.slopes), self.inputs, strict=True)
+        return [(x.mT @ delta, self.net.sigma_b * delta.sum(-2)) for delta, x in each]
 
     def kernels(self) -> tuple[Array, Array]:
         xp, (n, heads) = self.lib.xp, self.value.shape[-2:]
         lead = self.value.shape[:-2]
         last = self.grams[-1][..., :, None, :, None] * self.lib.constant(np.eye(heads), self.value)[:, None]
-        below, delta = xp.zeros_like(last), self.weights[-1][..., None, :, :]
+        below, delta = xp.zeros_like(last), self.transposed[-1][..., None, :, :]
         for layer in reversed(range(len(self.slopes))):
             flat = (delta * self.slopes[layer][..., :, None, :]).reshape(*lead, n * heads, -1)
             below = below + self.lib.gram(flat).reshape(last.shape) * self.grams[layer][..., :, None, :, None]
             if layer:
-                delta = (flat @ self.weights[layer]).reshape(*lead, n, heads, -1)
+                delta = (flat @ self.transposed[layer]).reshape(*lead, n, heads, -1)
         return below, last
 
     def multiplier(self, dtype: str) -> Callable[[Array], Array]:
@@ -135,9 +132,9 @@ class LinearMLP(Linearised):
         transposed = [w.mT for w in weights]  # formed once: XLA's products with a transposed view are slower
 
         def product(v: Array) -> Array:
-            deltas = _backward(v, weights, slopes)
+            deltas = _backward(v, transposed, slopes)
             dz = grams[0] @ deltas[0]
-            for w, slope, gram, delta in zip(transposed[1:], slopes, grams[1:], deltas[1:], strict=True):
+            for w, slope, gram, delta in zip(weights[1:], slopes, grams[1:], deltas[1:], strict=True):
                 dz = (slope * dz) @ w + gram @ delta
             return dz
 
@@ -146,8 +143,8 @@ class LinearMLP(Linearised):
     def jvp_each(self, changes: Any) -> Array:
         total = 0.0
         for (dw, db), x, delta in zip(changes, self.inputs, self._of_one_output(), strict=False):
-            # sum_pq x_np dw_cqp delta_nq, whose product with dw is formed for the wider side.
-            narrow, wide, dw = (x, delta, dw.mT) if x.shape[1] <= delta.shape[1] else (delta, x, dw)
+            # sum_pq x_np dw_cpq delta_nq, whose product with dw is formed for the wider side.
+            narrow, wide, dw = (x, delta, dw) if x.shape[1] <= delta.shape[1] else (delta, x, dw.mT)
             inner = (dw.reshape(-1, wide.shape[1]) @ wide.mT).reshape(*dw.shape[:2], -1)
             total = total + (inner * narrow.mT).sum(1).mT + self.net.sigma_b * (delta @ db.mT)
         return total
@@ -158,12 +155,12 @@ class LinearMLP(Linearised):
             narrow, wide = (x, delta) if x.shape[1] <= delta.shape[1] else (delta, x)
             weighted = (v.mT[:, None, :] * narrow.mT).reshape(-1, len(x))
             dw = (weighted @ wide).reshape(v.shape[1], narrow.shape[1], -1)
-            gradients.append((dw.mT if narrow is x else dw, self.net.sigma_b * (v.mT @ delta)))
+            gradients.append((dw if narrow is x else dw.mT, self.net.sigma_b * (v.mT @ delta)))
         return gradients
 
     def _of_one_output(self) -> list[Array]:
         """d/dz^l of the only output at each point, (N, n_l), for l = 1..L."""
-        return _backward(self.lib.xp.ones_like(self.value), self.weights, self.slopes)
+        return _backward(self.lib.xp.ones_like(self.value), self.transposed, self.slopes)
 
 
 class LinearNetwork(Linearised):
@@ -228,13 +225,14 @@ def _size(params: Any) -> int:
     return sum(prod(a.shape) for layer in params for a in layer)
 
 
-def _affine(net: MLP, x: Array, w: Array, b: Array, across: Any = layer_product) -> Array:
-    return across(x, w) + net.sigma_b * b[..., None, :]
+def _affine(net: MLP, x: Array, w: Array, b: Array) -> Array:
+    # A product of matrices even for few inputs: XLA would compute sums anew for every one of their uses.
+    return x @ w + net.sigma_b * b[..., None, :]
 
 
-def _backward(v: Array, weights: list[Array], slopes: list[Array]) -> list[Array]:
-    """d/dz^l of <v, f(X)>, for l = 1..L."""
+def _backward(v: Array, transposed: list[Array], slopes: list[Array]) -> list[Array]:
+    """d/dz^l of <v, f(X)>, for l = 1..L, from the transposes of the weights."""
     deltas = [v]
-    for w, slope in zip(weights[:0:-1], slopes[::-1], strict=True):
+    for w, slope in zip(transposed[:0:-1], slopes[::-1], strict=True):
         deltas.append((deltas[-1] @ w) * slope)
     return deltas[::-1]

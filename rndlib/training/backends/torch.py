@@ -21,8 +21,8 @@ from rndlib.cores import slices
 from rndlib.faults import faults
 from rndlib.network import MLP
 from rndlib.training import backends
-from rndlib.training.backends import Backend, Program, linearised
-from rndlib.training.backends.linearised import Linearised, LinearMLP, LinearNetwork
+from rndlib.training.backends import Backend, Program
+from rndlib.training.backends.linearised import Linearised, LinearNetwork, turned
 from rndlib.training.trees import mapped
 
 _PLAIN = "keep to PyTorch's differentiable operations, on tensors and not in place"
@@ -75,11 +75,6 @@ def value(activation: Any) -> Callable[[Tensor], Tensor]:
     return lambda z: phi(z, FUNCTIONS)
 
 
-def apply(net: MLP, params: Any, X: Tensor) -> Tensor:
-    """f(X; theta), Eq. 1, of one network or of a stack of them, differentiable by autograd."""
-    return linearised.apply(net, params, X, value(net.activation))
-
-
 def _leaves(tree: Any) -> Iterator[Any]:
     if isinstance(tree, list | tuple):
         for part in tree:
@@ -120,12 +115,15 @@ class TorchBackend(Backend):
 
     def each(self, program: Program, net: Network, shared: Any, own: Any, together: int = 0) -> Any:
         shared, own = self.tensors((shared, own))
-        if not together or not isinstance(net, MLP):
+        if not isinstance(net, MLP):
             return self.map(lambda one: program(self, net, shared, one), own)
+        own = turned(own)
+        if not together:
+            return turned(self.map(lambda one: program(self, net, shared, one), own))
         bodies = len(next(_leaves(own)))
         size = bodies if self.device != "cpu" else max(1, backends.CHUNK_BYTES // together)
         parts = [program(self, net, shared, mapped(lambda a, some=some: a[some], own)) for some in slices(bodies, size)]
-        return mapped(lambda *each: torch.cat(each), *parts)
+        return turned(mapped(lambda *each: torch.cat(each), *parts))
 
     def tensors(self, tree: Any, dtype: str = "float64") -> Any:
         def tensor(a: Any) -> Tensor:
@@ -141,11 +139,11 @@ class TorchBackend(Backend):
     def arrays(self, tree: Any) -> Any:
         return mapped(lambda a: a.cpu().numpy(), tree)
 
-    def linearise(self, net: Any, params: Any, X: Tensor) -> Linearised:
-        return LinearMLP(self, net, params, X) if isinstance(net, MLP) else LinearModule(self, net.of_omega, params, X)
+    def differentiated(self, net: Any, params: Any, X: Tensor) -> Linearised:
+        return LinearModule(self, net.of_omega, params, X)
 
-    def values(self, net: Any, params: Any, X: Tensor) -> Tensor:
-        return apply(net, params, X) if isinstance(net, MLP) else net.of_omega(params, X)
+    def phi(self, activation: Any, z: Tensor) -> Tensor:
+        return value(activation)(z)
 
     def value_and_slope(self, activation: Any, z: Tensor) -> tuple[Tensor, Tensor]:
         # Backward differentiation is correct because phi is elementwise.

@@ -91,7 +91,9 @@ class GradientFlow(Solver):
         Raises DivergenceError for infinite or NaN values, or if MOST_STEPS steps are not accurate enough.
         """
         with backend.settings():
-            return Integration(problem, backend, spectrum, self.time, self.rtol, tick).run(hint)
+            integration = Integration(problem, backend, spectrum, self.time, self.rtol, tick)
+            errors, hint = integration.integrate(hint)
+            return *integration.converged(errors), hint
 
     def _spectrum(self, net: Network, X: Float[np.ndarray, "n *shape"], noise_std: float) -> Spectrum:
         """The infinite-width kernel on X, noise included; refused if singular, with a warning if nearly so.
