@@ -8,7 +8,6 @@ from math import sqrt
 from typing import Any
 
 import gymnasium as gym
-import jaxtyping
 import numpy as np
 import pytest
 
@@ -395,13 +394,13 @@ def test_the_target_stays_in_eval_mode():
 
 
 @pytest.mark.filterwarnings("default")  # of what torch.compile imports
+@pytest.mark.usefixtures("as_a_user")  # as the checks of annotations are no part of a graph
 @pytest.mark.parametrize("network", [None, nature_cnn(PIXELS)], ids=["MLP", "nature"])
 def test_networks_compile_as_one_graph_and_give_the_same_numbers(network):
     """With the graph, but without the code: C++ would take half a minute to compile."""
     bonus, obs = RNDBonus(PIXELS, 4, network=network, learning_rate=1e-4), frames(4, PIXELS)
     bonus.observe(obs)
     plain, state = bonus(obs), copy.deepcopy(bonus.state_dict())
-    jaxtyping.config.update("jaxtyping_disable", True)  # its checks are no part of a graph
     try:
         for module in (bonus.predictor, bonus.target):
             module.compile(backend="aot_eager", fullgraph=True)
@@ -411,7 +410,6 @@ def test_networks_compile_as_one_graph_and_give_the_same_numbers(network):
         bonus.load_state_dict(state)  # whose names are those of before
         torch.testing.assert_close(torch.compile(bonus, backend="aot_eager")(obs), plain)
     finally:
-        jaxtyping.config.update("jaxtyping_disable", False)
         torch.compiler.reset()
 
 
@@ -634,14 +632,6 @@ def test_two_processes_give_what_one_gives(tmp_path):
 # ------------------------------------------------------------------------------------------------------- what is wrong
 
 
-@pytest.fixture
-def _as_a_user():
-    """Without the tests' own check of annotations, which would speak up first."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
-
-
 @pytest.mark.parametrize(
     ("obs", "says"),
     [
@@ -664,7 +654,7 @@ def test_malformed_observations(obs, says):
     same(bonus.state_dict(), before)
 
 
-@pytest.mark.usefixtures("_as_a_user")
+@pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -702,7 +692,7 @@ def test_arguments_out_of_range_are_refused_before_training(options, says):
     assert torch.random.get_rng_state().equal(state)
 
 
-@pytest.mark.usefixtures("_as_a_user")
+@pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -753,7 +743,7 @@ def test_calls_that_cannot_be_answered():
         RNDBonus(3, 64, network=MLP(3, width=64))
 
 
-@pytest.mark.usefixtures("_as_a_user")
+@pytest.mark.usefixtures("as_a_user")
 def test_modules_that_cannot_serve():
     linear = nn.Linear(3, 4)
     with pytest.raises(ValueError, match="target has weights of the predictor that train"):

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from math import sqrt
 from typing import Any
 
-import jaxtyping
 import numpy as np
 import pytest
 from scipy import stats
@@ -272,13 +271,10 @@ def test_chance_is_not_called_a_difference_and_a_difference_is_found():
         assert explain(network(), shifted).factor is None
 
 
+@pytest.mark.usefixtures("as_a_user")
 def test_what_is_no_module_or_has_no_weights_yet():
-    jaxtyping.config.update("jaxtyping_disable", True)  # As a user: the tests' own check would speak up first.
-    try:
-        with pytest.raises(ValueError, match=r"target is builtin_function_or_method: give a torch\.nn\.Module"):
-            explain(network(), torch.relu)
-    finally:
-        jaxtyping.config.update("jaxtyping_disable", False)
+    with pytest.raises(ValueError, match=r"target is builtin_function_or_method: give a torch\.nn\.Module"):
+        explain(network(), torch.relu)
     with pytest.raises(ValueError, match="predictor has lazy layers"):
         explain(nn.LazyLinear(3), network())
 

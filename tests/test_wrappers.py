@@ -187,6 +187,11 @@ def test_arguments_out_of_range(options, says):
         RNDVecEnvWrapper(VecEnv(), bonus(), **options)
 
 
+def test_a_bonus_of_values_is_trained_by_hand():
+    with pytest.raises(ValueError, match=r"bonus has gamma = 0\.9: train it on transitions"):
+        IntrinsicReward(bonus(gamma=0.9), ENVS)
+
+
 @pytest.mark.parametrize("module", [observations, wrappers])
 @pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")
 def test_examples_run(module):
