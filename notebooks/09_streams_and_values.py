@@ -279,7 +279,7 @@ without = theory([first, slid], forgotten, "bayesian_rnd")
 _ = ledger.record("T3-window", *(to_law(left, variance) for variance in (memory, alone, without)))
 ledger.last(2)
 
-# %%
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
 prior = kernels.diagonal(net, forgotten).ntk
 rows = zip(*(np.asarray(v) / prior for v in (left.mean(axis=0), memory, alone)), strict=True)
 head = ["forgotten point", "networks", "theory", "as if never seen"]

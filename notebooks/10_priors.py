@@ -136,6 +136,8 @@ with figures.style():
     for ax in axes[1]:
         ax.plot(four[:, 0], labels, "o", color="black")
         ax.set_xlabel("x")
+    for row in axes:
+        row[0].set_ylabel("f(x)")
 figures.save(fig_priors, "fig_priors")
 
 # %% [markdown]

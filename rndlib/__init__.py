@@ -18,8 +18,9 @@ exactly, in seconds for some thousand points. With a network, nothing is scaled 
 `BayesianEnsemble` do the same with many networks. All four are scikit-learn estimators. They train by `GradientFlow`
 or `GradientDescent`, on large data by `StochasticGradient`, with `backend="jax"` or `"torch"`. Failed training raises
 `DivergenceError`. Every trained fit measures how far it is from its theorem: `report.departure` says it, and beyond a
-tenth a `DepartureWarning`. Too many heads for the width give a `HeadsWarning`. `MLP` describes the network; `kernels`
-and `laws` have the exact infinite-width limits. Every name has an example in its help.
+tenth a `DepartureWarning`. Too many heads for the width give a `HeadsWarning`. `MLP` describes the network, and
+`Prior` another prior than its NTK; `kernels` and `laws` have the exact infinite-width limits. Every name has an example
+in its help.
 
 For PyTorch, `rndlib.torch` has `RNDBonus`, an exploration bonus, and `explain`, which says what the error between two
 modules of your own means. `mismatch.factor` is for RND whose predictor and target differ. `explain_setting` says how

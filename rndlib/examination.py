@@ -1,12 +1,16 @@
-"""What is refused of a network that the user wrote, before it trains."""
+"""What is refused of a network that the user wrote, before it trains, and its errors in a sentence."""
 
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from sysconfig import get_paths
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
 from rndlib import checks
-from rndlib.faults import faults
 
 if TYPE_CHECKING:
     from rndlib.any_network import AnyNetwork
@@ -57,3 +61,28 @@ def examine(net: "AnyNetwork", X: Float[np.ndarray, "n *shape"], briefly: bool) 
     equal(f[:, 1], turned(2.0, 1.0)[:, 1], "share weights of the head: give each output its own")
     with faults("the network cannot be differentiated", net.differentiable):
         net.differentiate(omega, x)
+
+
+class Fault(ValueError):
+    """An error inside a network that the user wrote, in a sentence."""
+
+
+@contextmanager
+def faults(what: str, remedy: str) -> Iterator[None]:
+    """Turn any error into a `Fault`: what fails, at which line of the user's, why, and what works."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
+        reason = str(cause).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
+        raise Fault(f"{what}{_line(cause)} ({type(cause).__name__}: {reason}): {remedy}") from cause
+
+
+def _line(error: BaseException) -> str:
+    """The last line of code that an error passed through outside of libraries."""
+    libraries = (*(get_paths()[of] for of in ("stdlib", "purelib", "platlib")), str(Path(__file__).parent))
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.line for frame in frames if not frame.filename.startswith(libraries)]
+    return f" at {lines[-1]!r}" if lines and lines[-1] else ""

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from rndlib.any_network import AnyNetwork
-from rndlib.faults import faults
+from rndlib.examination import faults
 from rndlib.initial_scales import Weights
 from rndlib.training.backends import Backend, load
 from rndlib.training.backends.jax import in_float64

@@ -28,6 +28,7 @@ from rndlib.network import MLP
 from rndlib.theory import reference
 from rndlib.theory.kernels import Kernel
 from rndlib.training.backends import Backend, load
+from rndlib.training.backends.linearised import turned
 from rndlib.training.trees import mapped
 from rndlib.training.weights import Role, draw
 
@@ -183,7 +184,8 @@ class _WithPrior(AnyNetwork):
     def of_omega(self, omega: Any, X: Any) -> Any:
         x, phi = self._split(X)
         *body, (*head, w) = omega
-        f = self.backend.values(self.base, self._rescaled([*body, tuple(head)], 1), x)
+        layers = self._rescaled([*body, tuple(head)], 1)
+        f = self.backend.values(self.base, turned(layers) if isinstance(self.base, MLP) else layers, x)
         return self.output_scale * (self._top * f + phi @ w.mT)
 
     def _rescaled(self, layers: list[Any], power: int) -> list[Any]:

@@ -16,7 +16,7 @@ MODULES = [
     "network", "prior", "advice", "training.report", "training.solvers",
 ]  # fmt: skip
 
-SEAM = {"Backend", "Linearised", "Solver", "chunked", "train", "run"}
+SEAM = {"Backend", "LinearMLP", "Linearised", "Solver", "apply", "chunked", "train", "run"}
 SEAM |= {"of", "measure", "probes", "table", "words", "verdict", "doubled"}
 """What the library's parts do for each other: a user meets it in the examples of the estimators and the laws."""
 

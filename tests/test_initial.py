@@ -41,6 +41,12 @@ def test_functions_are_those_of_the_drawn_weights():
         np.testing.assert_allclose(found[i], values(NET, params, X), rtol=1e-12)
 
 
+def test_a_network_does_not_depend_on_how_many_there_are():
+    np.testing.assert_array_equal(initial.functions(NET, X, 7, seed=SEED)[:2], initial.functions(NET, X, 2, seed=SEED))
+    for many, few in zip(*(initial.tangent_kernels(NET, X, n, seed=SEED) for n in (7, 2)), strict=True):
+        np.testing.assert_allclose(many[:2], few, rtol=1e-12)
+
+
 def test_the_last_layer_is_the_nngp_kernel_and_the_rest_the_body_kernel():
     wide = MLP(3, width=2048, activation="tanh", sigma_b=0.5)
     last, below = initial.tangent_kernels(wide, X, 40, heads=2, seed=SEED)

@@ -179,8 +179,9 @@ def test_a_network_of_ones_own_with_features(net):
     prior = Prior(features=waves, mean=height, output_scale=2.0)
     model = BayesianRND(net, heads=2, bodies=2, prior=prior, linearised=True, noise_std=0.1).fit(DATA.X, DATA.y)
     means = []
+    (drawn,) = model._trained.drawn  # networks as small as these are solved for together
     for body in range(2):
-        omega = [tuple(a[0] for a in layer) for layer in model._trained.drawn[body].tangent]
+        omega = [tuple(a[body] for a in layer) for layer in drawn.tangent]
         J = net.jacobian([*omega[:-1], omega[-1][:-1]], ALL)[:, 0]
         means.append(posterior(4 * (J @ J.T + waves(ALL) @ waves(ALL).T), DATA.y - height(DATA.X), 0.1)[0])
     np.testing.assert_allclose(model.predict(DATA.X_test), np.mean(means, axis=0) + height(DATA.X_test), rtol=1e-7)

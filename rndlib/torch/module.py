@@ -16,7 +16,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.parameter import is_lazy
 
 from rndlib.any_network import AnyNetwork
-from rndlib.faults import faults
+from rndlib.examination import faults
 from rndlib.initial_scales import Weights
 from rndlib.training.backends import Backend, load
 from rndlib.training.backends.torch import hosted

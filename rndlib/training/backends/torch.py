@@ -18,7 +18,7 @@ from torch.nn.functional import gelu, silu
 from rndlib.activations import NUMPY, Functions
 from rndlib.any_network import Network
 from rndlib.cores import slices
-from rndlib.faults import faults
+from rndlib.examination import faults
 from rndlib.network import MLP
 from rndlib.training import backends
 from rndlib.training.backends import Backend, Program
