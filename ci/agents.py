@@ -2,37 +2,36 @@
 
     python ci/agents.py [TASK...]
 
-A run that has ended is a line of `results/agents.jsonl`, and is not made again: repeat the command after an
-interruption. At the end the runs that are there are written to `docs/agents.json`, of which `docs/how_to/explore.md`
-shows the table. Seed by seed, so that after any time all bonuses have had the same seeds.
+A study resumes (`kept`), and what `docs/agents.json` has is not run again: delete a row there, and its file in
+`results/agents`, to measure anew. At the end the table has all runs that are there, and `docs/how_to/explore.md` shows
+it. Seed by seed, so that after any time all bonuses have had the same seeds.
 """
 
 import json
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import kept
 import torch
-from made import ROOT, made, said
+from made import ROOT, said
 from scipy import stats
-
-from rndlib.paper import output
 
 sys.path.append(str(ROOT / "examples"))
 
 import ppo_deepsea
 
-LOG, TABLE = ROOT / "results" / "agents.jsonl", ROOT / "docs" / "agents.json"
+TABLE = ROOT / "docs" / "agents.json"
 SEEDS = range(10)
 TASKS = {"DeepSea 16": 120_000, "DeepSea 20": 150_000, "MiniGrid-DoorKey-5x5-v0": 80_000}
 """The environment steps after which a run is given up."""
 
 
-def run(task: str, bonus: str, seed: int) -> dict[str, Any]:
+def run(task: str, bonus: str, number: str) -> dict[str, Any]:
     """One run, as its row: when it was solved, or null, and the seconds of CPU time for 1000 steps."""
+    torch.set_num_threads(1)
+    seed = int(number)
     name, _, size = task.partition(" ")
     if name == "DeepSea":
         envs = ppo_deepsea.DeepSea(128, int(size), seed)
@@ -44,10 +43,10 @@ def run(task: str, bonus: str, seed: int) -> dict[str, Any]:
     return {"task": task, "bonus": bonus, "seed": seed, "solved": solved, "cost": round(cost, 4)}
 
 
-def logged(log: Path) -> list[dict[str, Any]]:
-    """The runs that have ended. A last line that was not written to its end counts for nothing."""
-    text = log.read_text(encoding="utf-8") if log.is_file() else ""
-    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+def stored() -> list[dict[str, Any]]:
+    """The rows of the table, each with how it was made."""
+    content = json.loads(TABLE.read_text(encoding="utf-8"))
+    return [row | {"made by": content["made by"][row["made by"]]} for row in content["rows"]]
 
 
 def missing(runs: Sequence[dict[str, Any]], tasks: Sequence[str]) -> Iterator[tuple[str, str, int]]:
@@ -106,15 +105,9 @@ def store(runs: Sequence[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    LOG.parent.mkdir(exist_ok=True)
-    whole = logged(LOG)
-    output.write(LOG, "".join(json.dumps(row) + "\n" for row in whole).encode())  # without a half-written line
-    for one in missing(whole, sys.argv[1:] or [*TASKS]):
-        row = json.dumps(run(*one) | {"made by": made("gymnasium", "minigrid", apart=("docs/agents.json",))})
-        print(row, flush=True)
-        with LOG.open("a", encoding="utf-8") as log:
-            log.write(row + "\n")
-    store(logged(LOG))
+    rows = stored()
+    left = [(task, bonus, str(seed)) for task, bonus, seed in missing(rows, [*TASKS])]
+    found = kept.results(__file__, left, run, sys.argv[1:])
+    store([*rows, *(each["result"] | {"made by": each["made by"]} for each in found)])
     content = json.loads(TABLE.read_text(encoding="utf-8"))
     print(table(content["rows"]), "", *map(said, content["made by"]), sep="\n")

@@ -10,16 +10,19 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("rndlib", "numpy", "scipy", "scikit-learn", "jax", "torch", "neural-tangents", "laplace-torch", "gpytorch")
+PACKAGES = (
+    "rndlib", "numpy", "scipy", "scikit-learn", "jax", "torch", "neural-tangents", "laplace-torch", "gpytorch",
+    "gymnasium", "minigrid",
+)  # fmt: skip
 
 
-def made(*packages: str, apart: tuple[str, ...] = ()) -> dict[str, Any]:
+def made(apart: tuple[str, ...] = ()) -> dict[str, Any]:
     """When, from which commit, with which versions and where this is run.
 
-    packages: others whose versions count. apart: files whose changes do not make the checkout another one.
+    apart: files whose changes do not make the checkout another one.
     """
     versions = {"python": platform.python_version()}
-    for package in PACKAGES + packages:
+    for package in PACKAGES:
         with suppress(PackageNotFoundError):
             versions[package] = version(package)
     changed = _git("status", "--porcelain", ":/", *(f":(exclude){path}" for path in apart))

@@ -86,15 +86,18 @@ def test_the_seeds_are_the_first_in_order_and_none_was_left_out():
     assert not [*agents.missing(STORED["rows"], ["DeepSea 16"])]
 
 
-def test_a_run_counts_once_its_line_is_whole(tmp_path):
-    log, rows = tmp_path / "log", [{"task": "DeepSea 16", "bonus": bonus, "seed": 0} for bonus in BONUSES]
-    assert agents.logged(log) == []
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    log.write_text(lines[:-1], encoding="utf-8")
-    assert agents.logged(log) == rows[:-1]
+def test_what_is_stored_is_not_run_again():
+    rows = [{"task": "DeepSea 16", "bonus": bonus, "seed": 0} for bonus in BONUSES]
     left = [*agents.missing(rows[:-1], ["DeepSea 16"])]
     assert left[0] == ("DeepSea 16", rows[-1]["bonus"], 0)
     assert len(left) == len(agents.SEEDS) * len(BONUSES) - 3
+
+
+def test_what_is_stored_is_stored_again_as_it_is(tmp_path, monkeypatch):
+    rows, text = agents.stored(), agents.TABLE.read_bytes()
+    monkeypatch.setattr(agents, "TABLE", tmp_path / "agents.json")
+    agents.store(rows)
+    assert agents.TABLE.read_bytes() == text
 
 
 def test_intervals():
