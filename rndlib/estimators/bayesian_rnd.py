@@ -11,8 +11,9 @@ from sklearn.exceptions import NotFittedError
 
 from rndlib import checks
 from rndlib.estimators.automatic import MeanFunction
-from rndlib.estimators.base import Prediction, Regressor
+from rndlib.estimators.base import Prediction
 from rndlib.estimators.exact import Exact
+from rndlib.estimators.regressor import Regressor
 from rndlib.estimators.rnd import Distillation
 from rndlib.prior import Prior
 

@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike
 
 from rndlib import checks
 from rndlib.estimators.automatic import MeanFunction
-from rndlib.estimators.base import Estimator, Functions, Prediction, Regressor, Variances
+from rndlib.estimators.base import Estimator, Functions, Prediction, Variances
 from rndlib.estimators.exact import Exact
 from rndlib.estimators.fits import Linear, Steps
+from rndlib.estimators.regressor import Regressor
 from rndlib.training.problem import Drawn
 
 Members = TypeVar("Members", bound="_Ensemble")
