@@ -5,10 +5,8 @@
 Where names are given, only these are measured (`kept`), and the rows of all others stay.
 """
 
-import json
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import kept
@@ -28,21 +26,9 @@ def run(assumption: str, strength: str) -> dict[str, Any]:
     return {"assumption": assumption, "strength": strength, "ratios": asdict(ratios)}
 
 
-def main(names: list[str], table: Path = TABLE) -> None:
-    """Measure what is missing, then write the table."""
-    tasks = [(name, strength) for name, own in SETTINGS.items() for strength in own]
-    found = kept.results(__file__, tasks, run, names)
-    stored = json.loads(table.read_text(encoding="utf-8"))
-    rows = {(row["assumption"], row["strength"]): _old(row, stored) for row in stored["rows"]}
-    for each in found:
-        rows[each["result"]["assumption"], each["result"]["strength"]] = {**each["result"], "made by": each["made by"]}
-    every = [rows[task] for task in tasks if task in rows]
-    kept.store(table, every, seed=SEED, linearised_heads=linearised_heads())
-
-
-def _old(row: dict[str, Any], stored: dict[str, Any]) -> dict[str, Any]:
-    return row | {"made by": stored["made by"][row["made by"]]} if "made by" in row else row
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    tasks = [(name, strength) for name, own in SETTINGS.items() for strength in own]
+    found = [each["result"] | {"made by": each["made by"]} for each in kept.results(__file__, tasks, run, sys.argv[1:])]
+    rows = {(row["assumption"], row["strength"]): row for row in [*kept.stored(TABLE), *found]}
+    every = [rows[task] for task in tasks if task in rows]
+    kept.store(TABLE, every, seed=SEED, linearised_heads=linearised_heads())

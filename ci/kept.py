@@ -52,6 +52,13 @@ def place(folder: Path, task: Task) -> Path:
     return folder / re.sub(r"\W+", "_", f"{' '.join(task)}.json")
 
 
+def stored(table: Path) -> list[dict[str, Any]]:
+    """The rows of a table that `store` has written, each with how it was made, where that is known."""
+    content = json.loads(table.read_text(encoding="utf-8"))
+    ways = content["made by"]
+    return [row | {"made by": ways[row["made by"]]} if "made by" in row else row for row in content["rows"]]
+
+
 def store(table: Path, rows: Iterable[dict[str, Any]], **more: Any) -> None:
     """Write a table with one row per line, for differences, each of which names how it was made by its number."""
     rows = list(rows)

@@ -16,27 +16,10 @@ from typing import Any
 
 from rndlib.paper import sources
 from rndlib.paper.evidence import ledger
-from rndlib.paper.evidence.claims import Claim
 from rndlib.paper.evidence.ledger import Ledger, Verdict
 
 STORED = sources.NOTEBOOKS / "ledger.json"
 ALLOWED = 1 / 20  # of the tolerance
-
-
-def numbers(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as it is stored."""
-    return {
-        "value": verdict.value,
-        "interval": verdict.interval and list(verdict.interval),
-        "control": verdict.control_value,
-        "near": verdict.near_value,
-    }
-
-
-def of_stored(claim: Claim, row: Mapping[str, Any]) -> Verdict:
-    """The verdict on a claim whose `numbers` are stored."""
-    interval = row["interval"] and (row["interval"][0], row["interval"][1])
-    return Verdict(claim, row["value"], interval, row["control"], row["near"])
 
 
 def moved(stored: Mapping[str, Any], verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -45,9 +28,9 @@ def moved(stored: Mapping[str, Any], verdicts: Sequence[Verdict]) -> Iterator[st
         yield f"verdicts on {', '.join(v.id for v in verdicts)}, and stored are those on {', '.join(stored)}"
         return
     for verdict in verdicts:
-        yield from ledger.faults(verdict)
+        yield from verdict.faults
         allowed = ALLOWED * abs(verdict.claim.tolerance)
-        for key, now in numbers(verdict).items():
+        for key, now in verdict.numbers.items():
             then = stored[verdict.id][key]
             # A control lies anywhere above the tolerance, and is as uncertain as it is large.
             room = max(allowed, ALLOWED * abs(then)) if key in ("control", "near") else allowed

@@ -67,7 +67,7 @@ def run(study: str, name: str, case: str) -> list[Any]:
 def numbers(name: str, values: dict[str, Any], repeat: int = 0) -> Numbers:
     """Those of one run."""
     found = ledgers.verdicts(name, values, repeat=repeat)
-    return [{"id": v.id, "value": v.value, "control": v.control_value, "near": v.near_value} for v in found]
+    return [{"id": v.id, "value": v.value, "control": v.control, "near": v.near} for v in found]
 
 
 def counts(found: Found) -> list[dict[str, Any]]:

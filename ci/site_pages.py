@@ -8,11 +8,10 @@ from pathlib import Path
 
 import bench
 import site_notebooks
-from moved import of_stored
 
-from rndlib.paper.evidence import ledger, studies
+from rndlib.paper.evidence import studies
 from rndlib.paper.evidence.claims import CLAIMS
-from rndlib.paper.evidence.ledger import Verdict, rounded
+from rndlib.paper.evidence.ledger import Ledger, Verdict, rounded
 
 MODULES = (
     "rndlib", "rndlib.theory.kernels", "rndlib.theory.laws", "rndlib.theory.mismatch", "rndlib.theory.crowding",
@@ -38,7 +37,10 @@ def stored(place: Path) -> list[Verdict]:
     rows = {claim: row for part in content.values() for claim, row in part.items()}
     if wrong := set(rows) ^ set(CLAIMS):
         raise ValueError(f"{place / 'ledger.json'} and the declared claims differ in {', '.join(sorted(wrong))}")
-    return [of_stored(claim, rows[name]) for name, claim in CLAIMS.items()]
+    found = Ledger()
+    for claim in CLAIMS:
+        found.restore(claim, rows[claim])
+    return found.verdicts
 
 
 def families(verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
@@ -79,9 +81,9 @@ def claims(name: str, family: list[Verdict], title: str) -> str:
             "value": value + interval,
             "tolerance": rounded(claim.tolerance),
             "because": claim.why,
-            "wrong": f"{claim.control}: {rounded(verdict.control_value)}",
-            "slightly wrong": f"{claim.near}: {rounded(verdict.near_value)}",
-            "verdict": f"[{'PASS' if ledger.holds(verdict) else 'FAIL'}](#{site_notebooks.verdict(claim.id)})",
+            "wrong": f"{claim.control}: {rounded(verdict.control)}",
+            "slightly wrong": f"{claim.near}: {rounded(verdict.near)}",
+            "verdict": f"[{'PASS' if verdict.holds else 'FAIL'}](#{site_notebooks.verdict(claim.id)})",
         }
         table = "\n".join(["| | |", "| --- | --- |", *(f"| {key} | {text} |" for key, text in rows.items())])
         parts += [f"(claim-{claim.id.lower()})=\n## {claim.id}", claim.statement, table]
@@ -121,4 +123,4 @@ def reference(module: str, documented: list[str]) -> str:
 
 
 def _hold(verdicts: list[Verdict]) -> str:
-    return f"{sum(map(ledger.holds, verdicts))} of {len(verdicts)}"
+    return f"{sum(verdict.holds for verdict in verdicts)} of {len(verdicts)}"

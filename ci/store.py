@@ -14,7 +14,7 @@ from pathlib import Path
 
 import nbformat
 from made import ROOT
-from moved import STORED, numbers
+from moved import STORED
 
 from rndlib.paper import output
 from rndlib.paper.evidence import ledger
@@ -40,7 +40,7 @@ def store(name: str) -> None:
             output.write(ROOT / "docs" / figure.name, (ROOT / "results" / figure).read_bytes())
     if found.verdicts:
         table = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
-        table[name] = {verdict.id: numbers(verdict) for verdict in found.verdicts}
+        table[name] = {verdict.id: verdict.numbers for verdict in found.verdicts}
         output.write(STORED, json.dumps(dict(sorted(table.items())), indent=1).encode() + b"\n")
 
 

@@ -4,7 +4,6 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 # As root, in a container; and Chromium asks for nothing of its own.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 FLAGS += ["--disable-component-update", "--disable-sync"]
-PHONE, DESK = {"width": 390, "height": 800}, {"width": 1280, "height": 900}
+PHONE: Any = {"width": 390, "height": 800}
 
 # Elements of the text that reach beyond the window, and that nothing within it lets scroll (a text that scrolls as a
 # whole overflows). Formulas are looked at as a whole; what is there for screen readers only is out of sight.
@@ -44,18 +43,6 @@ _IMAGES = """async () => {
 }"""
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What was wrong with a page: console, requests outside of its folder, formulas, images, and overflow by scheme."""
-
-    console: list[str]
-    outside: list[str]
-    formulas: list[str]
-    images: list[str]
-    overflow: dict[str, list[str]]
-    backgrounds: dict[str, str]
-
-
 @contextmanager
 def browser() -> Iterator[Any]:
     """Chromium, without a window."""
@@ -69,8 +56,8 @@ def browser() -> Iterator[Any]:
             started.close()
 
 
-def look(page: Any, file: Path, folder: Path) -> Seen:
-    """Open a file on a page, in light and then in the dark."""
+def look(page: Any, file: Path, folder: Path) -> dict[str, list[str]]:
+    """Open a file on a page; what is wrong with it, by kind."""
     console: list[str] = []
     asked: list[str] = []
 
@@ -78,28 +65,25 @@ def look(page: Any, file: Path, folder: Path) -> Seen:
         if message.type in ("error", "warning"):
             console.append(message.text)
 
-    def failed(error: Any) -> None:
-        console.append(str(error))
-
-    def requested(request: Any) -> None:
-        asked.append(request.url)
-
-    listeners = {"console": said, "pageerror": failed, "request": requested}
+    listeners = {
+        "console": said,
+        "pageerror": lambda error: console.append(str(error)),
+        "request": lambda request: asked.append(request.url),
+    }
     for event, listener in listeners.items():
         page.on(event, listener)
-    page.emulate_media(color_scheme="light")
     page.goto(file.as_uri())
-    formulas, images = page.evaluate(_FORMULAS), page.evaluate(_IMAGES)
-    overflow, backgrounds = {}, {}
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        overflow[scheme] = page.evaluate(_OVERFLOWING)
-        backgrounds[scheme] = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    found = {
+        "messages in the console": console,
+        "requests to places outside its folder": asked,
+        "formulas not drawn": page.evaluate(_FORMULAS),
+        "images missing": page.evaluate(_IMAGES),
+        "parts wider than the window": page.evaluate(_OVERFLOWING),
+    }
     for event, listener in listeners.items():
         page.remove_listener(event, listener)
-    inside = folder.as_uri() + "/"
-    outside = [url for url in asked if not url.startswith((inside, "data:", "blob:"))]
-    return Seen(console, outside, formulas, images, overflow, backgrounds)
+    asked[:] = [url for url in asked if not url.startswith((folder.as_uri() + "/", "data:", "blob:"))]
+    return found
 
 
 @cache

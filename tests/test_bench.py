@@ -14,13 +14,6 @@ from rndlib import MLP, BayesianRND, datasets, kernels
 pytestmark = pytest.mark.tools
 
 
-def test_calls_are_interleaved_and_each_repeat_starts_at_another():
-    order = []
-    seconds = case.side_by_side({name: lambda name=name: order.append(name) for name in "ab"}, repeats=4)
-    assert "".join(order) == "abbaabba"
-    assert all(len(each) == 4 for each in seconds.values())
-
-
 def test_a_row_scales_what_was_timed_and_takes_ratios_within_each_repeat(monkeypatch):
     monkeypatch.setattr(case, "timed", lambda call: call())
     monkeypatch.setattr(
@@ -83,20 +76,6 @@ def test_a_quick_bench_names_the_ratios_that_have_fallen(ratios):
 
 
 @pytest.mark.torch
-def test_peers_take_the_same_steps():
-    from benchmarks import descent
-
-    net, data = MLP(3, width=32), datasets.toy(0, n_test=1)
-    start, y = descent.drawn(net, 2, 3), np.random.default_rng(0).standard_normal((3, 10, 2))
-    found = {name: train(net, data.X, y, 0.01, start, 7) for name, train in descent.PEERS.items()}
-    reference = found.pop("JAX vmap")
-    assert np.abs(reference[0] - start[0]).max() > 0.01
-    for name, trained in found.items():
-        for ours, theirs in zip(trained, reference, strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5, err_msg=name)  # float32
-
-
-@pytest.mark.torch
 def test_descent_needs_the_steps_that_the_linear_model_says():
     """Networks that are nearly linear are 1 % away after these steps, in the root mean square over 32 of them."""
     from benchmarks import descent
@@ -108,7 +87,7 @@ def test_descent_needs_the_steps_that_the_linear_model_says():
     start, y = descent.drawn(net, 1, 32), np.tile(data.y[:, None], (32, 1, 1))
 
     def at_test(steps):
-        w1, b1, w2, b2 = (np.asarray(a, float) for a in descent.PEERS["JAX vmap"](net, data.X, y, rate, start, steps))
+        w1, b1, w2, b2 = (np.asarray(a, float) for a in descent.trained(net, data.X, y, rate, start, steps))
         z = net.sigma_w / 3**0.5 * data.X_test @ np.swapaxes(w1, 1, 2) + net.sigma_b * b1[:, None]
         hidden = z / (1 + np.exp(-z))
         return net.sigma_w / net.width**0.5 * hidden @ np.swapaxes(w2, 1, 2) + net.sigma_b * b2[:, None]

@@ -36,13 +36,6 @@ def test_one_width_a_finding_above_and_axes_with_names(draw):
             assert ax.get_ylabel() or ax.get_shared_y_axes().get_siblings(ax)
 
 
-def test_nothing_is_saved_without_a_folder(tmp_path, monkeypatch):
-    monkeypatch.delenv(output.VARIABLE, raising=False)
-    monkeypatch.chdir(tmp_path)
-    assert figures.save(drawings.size(), "figure")._repr_png_() == drawings.size()._repr_png_()
-    assert not list(tmp_path.iterdir())
-
-
 OF_A_MATPLOTLIBRC: dict[Any, Any] = {
     "text.usetex": True,
     "font.family": ["monospace"],

@@ -9,7 +9,6 @@ import ledgers
 import pytest
 
 from rndlib.paper import parameters
-from rndlib.paper.evidence.claims import CLAIMS
 from rndlib.paper.evidence.ledger import rounded
 
 pytestmark = pytest.mark.tools
@@ -67,22 +66,6 @@ def test_every_notebook_has_small_sizes_of_its_own_parameters():
         assert set(values) <= set(declared)
         assert values != {name: declared[name] for name in values}
         parameters.check(declared | values)
-
-
-def test_the_stored_ledger_is_what_the_notebooks_show():
-    stored = json.loads((PLACE / "ledger.json").read_text(encoding="utf-8"))
-    assert list(stored) == ledgers.NOTEBOOKS
-    assert {id_ for rows in stored.values() for id_ in rows} == set(CLAIMS)
-    for name, rows in stored.items():
-        cells = code_cells(PLACE / f"{name}.ipynb")
-        claims, _ = "".join(cells[-1]["outputs"][0]["data"]["text/plain"]).split("\n\n")
-        shown = claims.splitlines()[2:]
-        for (id_, row), line in zip(rows.items(), shown, strict=True):
-            cells_of_line = [cell.strip() for cell in line.strip("|").split("|")]
-            assert cells_of_line[0] == id_
-            interval = row["interval"] and f"[{', '.join(map(rounded, row['interval']))}]"
-            assert cells_of_line[2] == (interval or "")
-            assert cells_of_line[-1] == "PASS"
 
 
 @each

@@ -1,6 +1,5 @@
 """Notebooks through plain papermill with other parameters, and through `make` after an interruption."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -116,25 +115,3 @@ def test_reproduce_goes_on_with_what_is_missing_or_older_than_its_sources(projec
     (project / "notebooks" / "01_good.ipynb").touch()
     assert reproduce() == [first]
     assert {path.name for path in project.glob("results/*/*")} == {"executed.ipynb"}
-
-
-@pytest.mark.skipif(shutil.which("snakemake") is None, reason="needs Snakemake, which is in an environment of its own")
-def test_a_grid_has_a_run_for_each_combination(tmp_path):
-    grid = {
-        "notebook": "06_in_practice",
-        "values": {"heads": [4, 8], "seed": [0]},
-        "papermill": str(TOOLS / "papermill"),
-    }
-    (tmp_path / "grid.json").write_text(json.dumps(grid))
-    command = [
-        "snakemake",
-        "-s",
-        "notebooks/Snakefile",
-        "--configfile",
-        tmp_path / "grid.json",
-        "--dry-run",
-        "--cores",
-        "1",
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "heads~8/seed~0/claims.json" in done.stdout + done.stderr

@@ -4,7 +4,7 @@ from math import exp, sqrt
 
 import numpy as np
 import pytest
-from power import RUNS, judge, most
+from power import most
 
 from rndlib.paper.evidence import statistics
 
@@ -15,16 +15,6 @@ LAW = statistics.centred(ROOT @ ROOT.T)
 
 
 # The Gaussian shape
-
-
-def test_excess_kurtosis_size_and_power():
-    """Draws from the law pass; draws whose covariance has a factor with variance 1 from network to network fail."""
-    findings = []
-    for _ in range(RUNS):
-        samples = RNG.standard_normal((4096, POINTS)) @ ROOT.T
-        heavy = samples * np.sqrt(RNG.exponential(size=(4096, 1)))
-        findings.append([statistics.excess_kurtosis(drawn, LAW).value for drawn in (samples, heavy)])
-    judge("P1-gauss", findings)
 
 
 def test_excess_kurtosis_is_the_variance_of_the_covariance():
@@ -86,15 +76,6 @@ def test_rate_is_the_distance_from_the_expected_slope(exponent):
     found = statistics.rate(WIDTHS, np.array([[3.0], [7.0]]) * np.array(WIDTHS, float) ** exponent, -0.5)
     assert found.value == pytest.approx(abs(exponent + 0.5))
     assert found.interval == pytest.approx((exponent, exponent))
-
-
-def test_rate_size_and_power():
-    """Errors of kernels that fall like 1 / sqrt(width), and the same with a fifth of the kernel added in quadrature."""
-    findings = []
-    for _ in range(RUNS):
-        errors = 2 / np.sqrt(WIDTHS) * np.exp(0.3 * RNG.standard_normal((32, 3)))
-        findings.append([statistics.rate(WIDTHS, e, -0.5).value for e in (errors, np.hypot(errors, 0.2))])
-    judge("P2-slope", findings)
 
 
 def test_rate_takes_the_farther_end():

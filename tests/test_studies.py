@@ -40,4 +40,4 @@ def test_a_repeat_again_has_the_numbers_on_record(name):
         room = moved.ALLOWED * abs(verdict.claim.tolerance)
         assert verdict.value == pytest.approx(numbers["value"], abs=room)
         on_record = numbers["control"], numbers["near"]
-        assert verdict.control_values == pytest.approx(on_record, abs=room, rel=moved.ALLOWED)
+        assert verdict.controls == pytest.approx(on_record, abs=room, rel=moved.ALLOWED)

@@ -95,7 +95,11 @@ def _training(n: int, channels: int, timed: int) -> Case:
 
     def loop() -> None:
         module = Network(channels, 1)
-        descent.torch_steps(lambda _, x: module(x), list(module.parameters()), points, labels, rate, timed)
+        optimiser = torch.optim.SGD(module.parameters(), rate)
+        for _ in range(timed):
+            optimiser.zero_grad()
+            (0.5 * (module(points) - labels).square().sum()).backward()
+            optimiser.step()
 
     return Case(
         f"training, N = {n}, {channels} channels",

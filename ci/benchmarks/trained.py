@@ -14,10 +14,10 @@ TITLE = "Networks trained to convergence"
 NOTE = (
     "Two layers, silu, sigma_w = 1.5, sigma_b = 0.1. *toy* is the paper's problem with N = 10; *digits* has 200 images "
     "of scikit-learn's, standardised, 64 pixels each. rndlib is asked for the converged flow to 1 %, and *distance* is "
-    "the largest that its networks are away from a far more accurate one. The others are full-batch gradient "
-    "descent in float32 at 0.95 of the largest stable rate: their seconds are those of *timed*, scaled to all networks "
-    "and to the *steps* after which the linear model of an infinitely wide network is within 1 %. Networks with many "
-    "heads for their width leave that model and take more."
+    "the largest that its networks are away from a far more accurate one. The peer is full-batch gradient descent of "
+    "all networks at once in float32, at 0.95 of the largest stable rate: its seconds are those of *timed*, scaled to "
+    "the *steps* after which the linear model of an infinitely wide network is within 1 %. Networks with many heads "
+    "for their width leave that model and take more."
 )
 
 FLOW, TIGHT = GradientFlow(rtol=descent.ACCURACY), GradientFlow(rtol=descent.ACCURACY / 1000)
@@ -62,7 +62,7 @@ def _ensemble(name: str, data: datasets.Regression, width: int, members: int, tr
     return Case(
         f"{members} members of width {width}, {name}",
         Way(lambda: functions(trained, FLOW), members / trained, {"timed": f"{trained} networks"}),
-        descent.ways(net, data.X, data.X_test, labels, error, work),
+        descent.peer(net, data.X, data.X_test, labels, error, work),
         distance(lambda: functions(min(JUDGED, trained), TIGHT)),
     )
 
@@ -79,7 +79,7 @@ def _heads(method: Any, net: MLP, heads: int, bodies: int, work: int) -> Case:
     return Case(
         f"{method.__name__}: bodies x heads {bodies} x {heads}, width {net.width}",
         Way(lambda: errors(bodies, FLOW)),
-        descent.ways(net, data.X, data.X_test, labels, 2 * kernel.nngp if method is RND else kernel.ntk, work),
+        descent.peer(net, data.X, data.X_test, labels, 2 * kernel.nngp if method is RND else kernel.ntk, work),
         distance(lambda: errors(min(JUDGED, bodies), TIGHT)),
     )
 

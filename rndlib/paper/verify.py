@@ -61,7 +61,7 @@ def faults(folder: Path, found: Ledger, declared: Iterable[str]) -> list[str]:
         stale = found.stale
     except FileNotFoundError:
         return [f"{folder} is of a notebook that is not here, {found.notebook}: call this in its checkout"]
-    lines = [fault for verdict in found.verdicts for fault in ledger.faults(verdict)]
+    lines = [fault for verdict in found.verdicts for fault in verdict.faults]
     reached = {verdict.id for verdict in found.verdicts}
     lines += [f"{claim} has no verdict in {folder}" for claim in declared if claim not in reached]
     if stale:
@@ -81,7 +81,8 @@ def changes(folder: Path) -> str:
 
 def count(verdicts: Sequence[Verdict], expected: int) -> str:
     """How many claims hold."""
-    return f"{sum(map(ledger.holds, verdicts))} of {expected} claims hold" if expected else "it judges no claim"
+    held = sum(verdict.holds for verdict in verdicts)
+    return f"{held} of {expected} claims hold" if expected else "it judges no claim"
 
 
 def table(verdicts: Iterable[Verdict]) -> str:
@@ -92,8 +93,8 @@ def table(verdicts: Iterable[Verdict]) -> str:
             rounded(verdict.value),
             ledger.interval(verdict),
             rounded(verdict.claim.tolerance),
-            ", ".join(map(rounded, verdict.control_values)),
-            "holds" if ledger.holds(verdict) else "FAILS",
+            ", ".join(map(rounded, verdict.controls)),
+            "holds" if verdict.holds else "FAILS",
         ]
         for verdict in verdicts
     ]

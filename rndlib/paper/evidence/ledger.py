@@ -6,7 +6,7 @@ variant is wrong by little (the sensitivity check), and must exceed the toleranc
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from math import isfinite
@@ -27,12 +27,12 @@ class Verdict:
     claim: Claim
     value: float
     interval: tuple[float, float] | None
-    control_value: float
-    near_value: float
+    control: float
+    near: float
     estimate: float | None = None
 
     def __post_init__(self):
-        for number in (self.value, self.claim.tolerance, *self.control_values, *(self.interval or ())):
+        for number in (self.value, self.claim.tolerance, *self.controls, *(self.interval or ())):
             if not isfinite(number):
                 raise ValueError(f"{self.id}: {number!r} is not a finite number")
 
@@ -41,28 +41,37 @@ class Verdict:
         return self.claim.id
 
     @property
-    def control_values(self) -> tuple[float, float]:
+    def controls(self) -> tuple[float, float]:
         """The values of the wrong variant and of the sensitivity check."""
-        return self.control_value, self.near_value
+        return self.control, self.near
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """What is stored of it, in terms of JSON."""
+        interval = self.interval and list(self.interval)
+        return {"value": self.value, "interval": interval, "control": self.control, "near": self.near}
 
     @property
     def passed(self) -> bool:
         """Whether the value is at most the tolerance."""
         return self.value <= self.claim.tolerance
 
-    def row(self) -> dict[str, Any]:
-        """The verdict as it stands in `claims.json`; what is declared is there for the reader, and not read back."""
-        return {
-            "id": self.id,
-            "statement": self.claim.statement,
-            "value": self.value,
-            "estimate": self.estimate,
-            "interval": self.interval and list(self.interval),
-            "control_value": self.control_value,
-            "near_value": self.near_value,
-            "tolerance": self.claim.tolerance,
-            "holds": holds(self),
-        }
+    @property
+    def faults(self) -> list[str]:
+        """What is wrong with it, a sentence each."""
+        claim, found = self.claim, []
+        if not self.passed:
+            found.append(f"{claim.id} fails: {self.value:g} is above the tolerance {claim.tolerance:g}")
+        if self.control <= claim.tolerance:
+            found.append(f"{claim.id} shows nothing: its wrong variant passes too ({claim.control})")
+        if self.near <= claim.tolerance:
+            found.append(f"{claim.id} is too coarse: its sensitivity check passes too ({claim.near})")
+        return found
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim passed and its wrong variants were rejected."""
+        return not self.faults
 
     def __repr__(self) -> str:
         return table([self])
@@ -74,49 +83,24 @@ class ClaimsFail(AssertionError):
     """A notebook ran to its end, and some of its claims do not hold."""
 
 
-def holds(verdict: Verdict) -> bool:
-    """Whether the claim passed and its wrong variants were rejected."""
-    return verdict.passed and min(verdict.control_values) > verdict.claim.tolerance
-
-
-def faults(verdict: Verdict) -> Iterator[str]:
-    """What is wrong with a verdict, a sentence each."""
-    claim = verdict.claim
-    if not verdict.passed:
-        yield f"{claim.id} fails: {verdict.value:g} is above the tolerance {claim.tolerance:g}"
-    if verdict.control_value <= claim.tolerance:
-        yield f"{claim.id} shows nothing: its wrong variant passes too ({claim.control})"
-    if verdict.near_value <= claim.tolerance:
-        yield f"{claim.id} is too coarse: its sensitivity check passes too ({claim.near})"
-
-
 def table(verdicts: Iterable[Verdict]) -> str:
     """Two aligned Markdown tables, of the claims and of their wrong variants.
 
     Numbers are rounded so that every machine prints the same. The value of a wrong variant is the number that would
     have to be at most the tolerance.
     """
-    verdicts = list(verdicts)
-    claims = [
-        [
-            verdict.id,
-            "" if verdict.estimate is None else rounded(verdict.estimate),
-            interval(verdict),
-            verdict.claim.criterion.format(rounded(verdict.claim.tolerance)),
-            "PASS" if holds(verdict) else "FAIL",
-        ]
-        for verdict in verdicts
-    ]
-    wrong = [
-        [verdict.id, kind, variant, rounded(value), "rejected" if value > verdict.claim.tolerance else "NOT REJECTED"]
-        for verdict in verdicts
-        for kind, variant, value in zip(
-            ("wrong variant", "sensitivity check"),
-            (verdict.claim.control, verdict.claim.near),
-            verdict.control_values,
-            strict=True,
-        )
-    ]
+    claims, wrong = [], []
+    for verdict in verdicts:
+        claim = verdict.claim
+        estimate = "" if verdict.estimate is None else rounded(verdict.estimate)
+        criterion, passed = claim.criterion.format(rounded(claim.tolerance)), "PASS" if verdict.holds else "FAIL"
+        claims.append([claim.id, estimate, interval(verdict), criterion, passed])
+        for kind, variant, value in (
+            ("wrong variant", claim.control, verdict.control),
+            ("sensitivity check", claim.near, verdict.near),
+        ):
+            rejected = "rejected" if value > claim.tolerance else "NOT REJECTED"
+            wrong.append([claim.id, kind, variant, rounded(value), rejected])
     head = ["claim", "estimate", "95 % interval", "criterion", "verdict"]
     return f"{aligned(head, claims)}\n\n{aligned(['claim', 'control', 'variant', 'value', 'verdict'], wrong)}"
 
@@ -170,25 +154,33 @@ class Ledger:
         shown.verdicts = self.verdicts[-count:]
         return shown
 
-    def write(self) -> None:
-        """Write `claims.json` into the folder of this run (see `rndlib.paper.output`), if there is one."""
-        folder = output.folder()
-        if folder is not None:
-            rows = [verdict.row() for verdict in self.verdicts]
-            content = {"notebook": self.notebook, "sources": self.sources, "claims": rows}
-            output.write(folder / FILE, json.dumps(content, indent=2, allow_nan=False).encode() + b"\n")
-
     def close(self) -> "Ledger":
-        """Write `claims.json`, and return the ledger to be shown; if a claim does not hold, print it and raise.
+        """Write the ledger, and return it to be shown; if a claim does not hold, print it and raise.
 
         Raises ClaimsFail, an AssertionError.
         """
         self.write()
-        wrong = [fault for verdict in self.verdicts for fault in faults(verdict)]
-        if wrong:
+        if wrong := [fault for verdict in self.verdicts for fault in verdict.faults]:
             print(self)
             raise ClaimsFail("; ".join(wrong))
         return self
+
+    def write(self) -> None:
+        """Write `claims.json` into the folder of this run (see `rndlib.paper.output`), if there is one."""
+        if folder := output.folder():
+            rows = [
+                {
+                    "id": verdict.id,
+                    "statement": verdict.claim.statement,  # what is declared is for the reader, and not read back
+                    "estimate": verdict.estimate,
+                    **verdict.numbers,
+                    "tolerance": verdict.claim.tolerance,
+                    "holds": verdict.holds,
+                }
+                for verdict in self.verdicts
+            ]
+            content = {"notebook": self.notebook, "sources": self.sources, "claims": rows}
+            output.write(folder / FILE, json.dumps(content, indent=2, allow_nan=False).encode() + b"\n")
 
     @classmethod
     def read(cls, path: Path) -> "Ledger":
@@ -197,12 +189,16 @@ class Ledger:
             content = json.loads(path.read_text(encoding="utf-8"))
             ledger = cls(content["notebook"], content["sources"])
             for row in content["claims"]:
-                ends = row["interval"] and (row["interval"][0], row["interval"][1])
-                wrong = Finding(row["control_value"]), Finding(row["near_value"])
-                ledger.record(row["id"], Finding(row["value"], ends, row["estimate"]), *wrong)
+                ledger.restore(row["id"], row)
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise ValueError(f"{path} is not a ledger of today's claims ({error!r}): run the notebook again") from error
         return ledger
+
+    def restore(self, claim_id: str, row: Mapping[str, Any]) -> None:
+        """Record the stored `Verdict.numbers` of a claim."""
+        interval = row["interval"] and (row["interval"][0], row["interval"][1])
+        finding = Finding(row["value"], interval, row.get("estimate"))
+        self.record(claim_id, finding, Finding(row["control"]), Finding(row["near"]))
 
     @property
     def stale(self) -> bool:
