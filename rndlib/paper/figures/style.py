@@ -6,7 +6,7 @@ Figures are made without pyplot, so nothing global is set and none stays open.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.container import Container
@@ -45,8 +46,8 @@ _STYLE: dict[Any, Any] = {
     "mathtext.fontset": "cm",
 }
 
-Interval = tuple[Any, Any, Any]
-"""An estimate with the low and the high end of its interval: an `Estimate`, or three arrays."""
+Interval = tuple[Any, Any, Any] | Float[np.ndarray, "3 *places"]
+"""An estimate with the low and the high end of its interval: an `Estimate`, three arrays, or one of three rows."""
 
 
 class Look(NamedTuple):
@@ -66,6 +67,9 @@ LOOKS = (
 )
 WRONG = Look(GREY, "x", ":")
 PREDICTION = Look(BLACK, "", "-")
+
+End = tuple[str, float, Look]
+"""Where a series ends: its label, its height in data coordinates, and its look."""
 
 
 class Figure(_Figure):
@@ -122,6 +126,25 @@ def measured(
     ax.errorbar(places, centre, bars, color=look.colour, marker=look.marker, linestyle=line, label=label)
 
 
+def estimates(
+    ax: Axes,
+    series: Mapping[str, tuple[np.ndarray, Interval]],
+    shift: float = 0.0,
+    factor: float = 1.0,
+    joined: bool = False,
+) -> list[End]:
+    """Series as places and estimates, of which the outer ones are moved by +- `shift` and by `factor` or its inverse.
+
+    Returns what `label_ends` takes.
+    """
+    ends = []
+    for (label, look), step in zip(looks(series).items(), apart(len(series)), strict=True):
+        places, estimate = series[label]
+        measured(ax, places * factor**step + shift * step, estimate, look, label, joined)
+        ends.append((label, float(estimate[0][-1]), look))
+    return ends
+
+
 def predicted(ax: Axes, places: Any, values: Any, label: str | None = None, line: Any = "-") -> None:
     """The prediction of a theorem or a rule, as a thin black line."""
     ax.plot(places, values, color=BLACK, linewidth=1, linestyle=line, label=label)
@@ -151,15 +174,17 @@ def logarithmic(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def name_panel(ax: Axes, name: str) -> None:
-    """The name of a panel above it, in grey for a wrong variant."""
-    ax.set_title(name, color=GREY if name.startswith("wrong") else BLACK)
+def name_panel(ax: Axes, name: str) -> str:
+    """The name of a panel above it. Returns the colour of what is in it, which is grey for a wrong variant."""
+    wrong = name.startswith("wrong")
+    ax.set_title(name, color=GREY if wrong else BLACK)
+    return GREY if wrong else BLUE
 
 
-def label_ends(ax: Axes, ends: Sequence[tuple[str, float, Look]]) -> None:
+def label_ends(ax: Axes, ends: Sequence[End]) -> None:
     """Write labels with their markers to the right of the axes, moved apart if two would overlap.
 
-    `ends` has label, height in data coordinates, and look of each. Call this last, because limits may move.
+    Call this last, because limits may move.
     """
     inch, line = ax.figure.dpi / ax.bbox.width, 0.17 * ax.figure.dpi / ax.bbox.height  # as fractions of the axes
     places = (ax.transScale + ax.transLimits).transform([(ax.get_xlim()[1], height) for _, height, _ in ends])
