@@ -6,7 +6,6 @@ Where names are given, only these are measured (`kept`), and the rows of all oth
 """
 
 import sys
-from dataclasses import asdict
 from typing import Any
 
 import kept
@@ -23,7 +22,7 @@ SEED = 0
 def run(assumption: str, strength: str) -> dict[str, Any]:
     """One setting, as its row."""
     ratios = measure(SETTINGS[assumption][strength](), SEED)
-    return {"assumption": assumption, "strength": strength, "ratios": asdict(ratios)}
+    return {"assumption": assumption, "strength": strength, "ratios": ratios}
 
 
 if __name__ == "__main__":

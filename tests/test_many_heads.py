@@ -68,11 +68,10 @@ def test_a_law_of_a_few_heads_is_the_limit(start, law):
 def test_a_law_is_what_the_matrices_of_each_unit_say(n):
     """By the formulas with k_u and W_u, (n, n) per unit, with fewer and with more points than its four parameters."""
     X, c = DATA.X[:n], 0.5
-    units = many_heads._Units(NET, X, DATA.X_test)
-    features = np.concatenate([units.of_train, units.of_test])
-    slopes = np.concatenate([units.train, units.test], axis=1)
-    k = slopes[:, :, None] * slopes[:, None] * (features @ features.T)
-    XX, Xx, kappa = k[:, :n, :n], k[:, :n, n:], kernels.kernel(NET, np.concatenate([X, DATA.X_test])).nngp
+    points = np.concatenate([X, DATA.X_test])
+    U, _, _ = many_heads._units(NET, points, DATA.X_test)  # of more points than parameters, so that nothing is left out
+    k, kappa = U @ U.mT, kernels.kernel(NET, points).nngp
+    XX, Xx = k[:, :n, :n], k[:, :n, n:]
     A = kappa[:n, :n] + XX.mean(axis=0)
     for _ in range(50):
         A = kappa[:n, :n] + np.mean(XX - c * XX @ np.linalg.solve(A + c * XX, XX), axis=0)

@@ -1,6 +1,6 @@
 """Scores and intervals over splits of notebook 06, each against another way to the same number."""
 
-from math import log, pi, sqrt
+from math import log, sqrt
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,6 @@ def test_crps_is_the_squared_distance_between_distribution_functions():
 
     wanted = np.mean([one(*row) for row in zip(Y, MEAN, STD, strict=True)])
     assert scores.crps(Y, MEAN, STD) == pytest.approx(wanted, abs=1e-7)  # quad promises 1.5e-8 of each half
-
-
-def test_negative_log_likelihood_is_that_of_independent_normal_numbers():
-    wanted = np.mean(0.5 * ((Y - MEAN) / STD) ** 2 + np.log(STD) + 0.5 * log(2 * pi))
-    assert scores.negative_log_likelihood(Y, MEAN, STD) == pytest.approx(wanted, rel=1e-12)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.99])
@@ -80,11 +75,12 @@ def test_neighbours_are_the_nearest_and_their_score_alone_is_that_of_independent
     assert found["nearby alone"] == pytest.approx(stats.norm.logpdf(y, mean, std)[near].mean(), rel=1e-9)
     assert found["nearby"] == scores.joint(y, of, near)
     assert found["RMSE"] == pytest.approx(np.linalg.norm(y - mean) / 5)
+    assert found["NLL"] == pytest.approx(-stats.norm.logpdf(y, mean, std).mean())
 
 
-def test_areas_are_of_each_group_against_the_inside():
-    values = np.array([0.0, 1.0, 2.0, 3.0, 0.5, -1.0])
-    assert scores.aurocs(values, 2, {"far": 2, "other": 2}) == {"far": 1.0, "other": 0.25}
+def test_an_area_is_the_share_of_pairs_in_order():
+    assert scores.auroc(np.array([0.0, 1.0]), np.array([2.0, 3.0])) == 1
+    assert scores.auroc(np.array([0.0, 1.0]), np.array([0.5, -1.0])) == 0.25
 
 
 def test_without_overlap_the_interval_is_students():

@@ -35,7 +35,6 @@ from jaxtyping import Float
 from scipy.stats import qmc
 
 from rndlib import checks
-from rndlib.cores import slices
 from rndlib.network import MLP
 from rndlib.theory import kernels
 from rndlib.theory.dynamics import gain
@@ -45,7 +44,6 @@ Slopes = Float[np.ndarray, "units _points parameters"]
 Variances = Float[np.ndarray, " T"]
 
 _UNITS = 2**14  # draws for the mean over units, which leave an error of some 0.2 % of a variance
-_NUMBERS = 2**22  # of one array over units
 _TOLERANCE = 1e-9
 _ITERATIONS = 1000
 _REMEDY = "drop points that nearly repeat others"
@@ -75,97 +73,53 @@ def head_variance(
     X, X_test = checks.distinct("X", checks.points("X", X, net.in_dim)), checks.points("X_test", X_test, net.in_dim)
     c = checks.positive("heads_per_width", heads_per_width)
     test, across, train = kernels.diagonal(net, X_test), kernels.kernel(net, X, X_test), kernels.kernel(net, X)
-    units = _Units(net, X, X_test)
+    U, V, own = _units(net, X, X_test)
 
     def residual(xx: Variances, Xx: np.ndarray, XX: Square) -> Variances:
         return xx + np.sum(G * (XX @ G - 2 * Xx), axis=0)
 
-    def posterior(U: Slopes, root: Square) -> tuple[Slopes, Slopes]:
+    def posterior(root: Square) -> tuple[Slopes, Slopes]:
         """L^-1 U and S, with A = L L^T and `root` L^-1."""
-        U = root @ U
-        return U, np.linalg.inv(np.eye(U.shape[2]) + c * U.mT @ U)
+        white = root @ U
+        return white, np.linalg.inv(np.eye(U.shape[2]) + c * white.mT @ white)
 
-    def left_over(U: Slopes, V: Slopes) -> Float[np.ndarray, "units parameters T"]:
-        """Z."""
-        return V.mT - U.mT @ G
-
-    def of_others(A: Square) -> Square:
-        root = _inverse_root(A)
-        return train.nngp + units.mean(lambda U: _summed(U @ posterior(U, root)[1], U))
-
-    A = _limit(of_others, train.ntk)
+    A = _limit(lambda A: train.nngp + _mean(U @ posterior(_inverse_root(A))[1], U), train.ntk)
     root = _inverse_root(A)
-    G = gain(A, across.nngp + units.mean_across(lambda U, V: _summed(U @ posterior(U, root)[1], V)), inf, None)
-
+    white, S = posterior(root)
+    G = gain(A, across.nngp + _mean(U @ S, V), inf, None)
+    Z = V.mT - U.mT @ G
     if start == "shared":
+        learned = np.sum(Z * (white.mT @ white @ S @ Z), axis=(0, 1)) / _UNITS
+        prior = residual(test.nngp, across.nngp, train.nngp) + residual(own, _mean(U, V), _mean(U, U))
+        return prior - c * learned
 
-        def learned(U: Slopes, V: Slopes) -> Variances:
-            white, S = posterior(U, root)
-            Z = left_over(U, V)
-            return np.sum(Z * (white.mT @ white @ S @ Z), axis=(0, 1))
-
-        prior = residual(test.nngp, across.nngp, train.nngp) + residual(*units.moments())
-        return prior - c * units.mean_across(learned)
+    left = U @ S
 
     def others(dA: Square) -> Square:
-        white_dA = root @ dA @ root.T
+        return 2 * train.nngp + c * _mean(left @ (white.mT @ (root @ dA @ root.T @ white)), left)
 
-        def of_unit(U: Slopes) -> Square:
-            white, S = posterior(U, root)
-            left = U @ S
-            return _summed(left @ (white.mT @ (white_dA @ white)), left)
-
-        return 2 * train.nngp + c * units.mean(of_unit)
-
-    white_dA = root @ _limit(others, 2 * train.nngp) @ root.T
-
-    def moved(U: Slopes, V: Slopes) -> Variances:
-        white, S = posterior(U, root)
-        left = white @ S @ left_over(U, V)
-        return np.sum(left * (white_dA @ left), axis=(0, 1))
-
-    return 2 * residual(test.nngp, across.nngp, train.nngp) + c * units.mean_across(moved)
+    dA = _limit(others, 2 * train.nngp)
+    moved = white @ S @ Z
+    added = np.sum(moved * (root @ dA @ root.T @ moved), axis=(0, 1)) / _UNITS
+    return 2 * residual(test.nngp, across.nngp, train.nngp) + c * added
 
 
-class _Units:
-    """Units of the hidden layer, with the slopes of what each adds by its parameters: U and V."""
-
-    def __init__(self, net: MLP, X: np.ndarray, X_test: np.ndarray):
-        points = np.concatenate([X, X_test])
-        # Slopes of a pre-activation by the weights and the bias of its unit.
-        features = np.hstack([net.sigma_w / sqrt(net.in_dim) * points, np.full((len(points), 1), net.sigma_b)])
-        weights = qmc.MultivariateNormalQMC(np.zeros(net.in_dim + 1), rng=0).random(_UNITS)
-        slopes = net.sigma_w * net.phi.value_and_slope(weights @ features.T)[1]
-        self.train, self.test = np.split(slopes, [len(X)], 1)
-        self.of_train, self.of_test = np.split(features, [len(X)])
-        # Where there are fewer training points than parameters, only as many directions of them matter.
-        self.here, self.there = np.split(features @ np.linalg.qr(self.of_train.T)[0], [len(X)])
-
-    def mean(self, of: Callable[[Slopes], np.ndarray]) -> np.ndarray:
-        """Mean over units of `of`, a sum over a block of them, from U."""
-        return self._mean(of, (self.train, self.here))
-
-    def mean_across(self, of: Callable[[Slopes, Slopes], np.ndarray]) -> np.ndarray:
-        """As `mean`, from U and V."""
-        return self._mean(of, (self.train, self.here), (self.test, self.there))
-
-    def _mean(self, of: Callable[..., np.ndarray], *sides: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        blocks = slices(_UNITS, max(1, _NUMBERS // sum(directions.size for _, directions in sides)))
-        parts = (of(*(slopes[at, :, None] * directions for slopes, directions in sides)) for at in blocks)
-        return sum(parts, start=np.zeros(())) / _UNITS
-
-    def moments(self) -> tuple[Variances, np.ndarray, Square]:
-        """Means of k_u at test points, across, and at training points."""
-        across, within = (
-            self.train.T @ slopes * (self.of_train @ features.T) / _UNITS
-            for slopes, features in ((self.test, self.of_test), (self.train, self.of_train))
-        )
-        return np.mean(self.test**2, axis=0) * np.sum(self.of_test**2, axis=1), across, within
+def _units(net: MLP, X: np.ndarray, X_test: np.ndarray) -> tuple[Slopes, Slopes, Variances]:
+    """U and V of each unit, and the mean of k_u(x, x) at test points."""
+    points, n = np.concatenate([X, X_test]), len(X)
+    # Slopes of a pre-activation by the weights and the bias of its unit.
+    features = np.hstack([net.sigma_w / sqrt(net.in_dim) * points, np.full((len(points), 1), net.sigma_b)])
+    weights = qmc.MultivariateNormalQMC(np.zeros(net.in_dim + 1), rng=0).random(_UNITS)
+    slopes = net.sigma_w * net.phi.value_and_slope(weights @ features.T)[1]
+    own = np.mean(slopes[:, n:] ** 2, axis=0) * np.sum(features[n:] ** 2, axis=1)
+    # Where there are fewer training points than parameters, only as many directions of them matter.
+    U, V = np.split(slopes[:, :, None] * (features @ np.linalg.qr(features[:n].T)[0]), [n], 1)
+    return U, V, own
 
 
-def _summed(left: Slopes, right: Slopes) -> np.ndarray:
-    """The sum over units of left right^T."""
-    return np.tensordot(left, right, ([0, 2], [0, 2]))
+def _mean(left: Slopes, right: Slopes) -> np.ndarray:
+    """The mean over units of left right^T."""
+    return np.tensordot(left, right, ([0, 2], [0, 2])) / _UNITS
 
 
 def _inverse_root(A: Square) -> Square:

@@ -23,31 +23,15 @@ def _net(networks: int = 2048, **changes: Any) -> Setting:
     return Setting(replace(PAPER, **changes), networks=networks)
 
 
-def _labels(scale: float) -> Setting:
-    return Setting(y=scale * DATA.y)
-
-
-def _stopped(time: float) -> Setting:
-    return Setting(solver=GradientFlow(time, rtol=0.05))
-
-
 def _points(n: int, networks: int = 2048, net: MLP = PAPER) -> Setting:
     data = datasets.toy(DATA_SEED, n, POINTS)
     return Setting(net, data.X, data.y, data.X_test, networks=networks)
-
-
-def _distant(factor: float) -> Setting:
-    return Setting(X_test=factor * DATA.X_test)
 
 
 def _close(distance: float) -> Setting:
     """A further training point, so far from the first, with its label."""
     further = DATA.X[:1] + distance * np.eye(3)[:1]
     return Setting(X=np.concatenate([DATA.X, further]), y=np.append(DATA.y, DATA.y[0]))
-
-
-def _noise(factor: float) -> Setting:
-    return Setting(noise_std=0.2, told_noise_std=0.2 * factor, networks=1024)
 
 
 def _descent(part: float, steps: int) -> Setting:
@@ -118,13 +102,13 @@ SETTINGS: dict[str, dict[str, Callable[[], Setting]]] = {
     },
     "activation": _each(lambda name: _net(activation=name), "silu", "tanh", "erf", "gelu", "relu"),
     "heads": {str(Fraction(heads, PAPER.width)): partial(Setting, heads=heads) for heads in HEADS},
-    "labels": _each(_labels, 0, 0.25, 1, 2, 4, 16),
-    "time": {"inf": Setting, **_each(_stopped, 100, 10, 1, 0.1)},
+    "labels": _each(lambda scale: Setting(y=scale * DATA.y), 0, 0.25, 1, 2, 4, 16),
+    "time": {"inf": Setting, **_each(lambda t: Setting(solver=GradientFlow(t, rtol=0.05)), 100, 10, 1, 0.1)},
     "points": {"10": Setting, "20": partial(_points, 20), "40": partial(_points, 40, 512)},
     "narrow": _each(lambda n: _points(n, 256, _narrow), 10, 20, 40),
-    "distance": _each(_distant, 1, 3, 10),
+    "distance": _each(lambda factor: Setting(X_test=factor * DATA.X_test), 1, 3, 10),
     "duplicates": _each(_close, 0.3, 0.1, 0.03),
-    "noise": _each(_noise, 0, 0.5, 1, 2, 4),
+    "noise": _each(lambda told: Setting(noise_std=0.2, told_noise_std=0.2 * told, networks=1024), 0, 0.5, 1, 2, 4),
     "rate": {
         "0.1": partial(_descent, 0.1, 8000),
         "0.5": partial(_descent, 0.5, 4000),

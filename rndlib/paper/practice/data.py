@@ -57,15 +57,13 @@ class Split:
 class Shift:
     """Training images of some classes, test images of the same classes, and images from outside, by kind.
 
-    All are centred by the mean training image, `centre`, and scaled so that the training images have a mean square of
-    1. `centre`, added to a row, gives the image's brightness from 0 up.
+    All are centred by the mean training image, and scaled so that the training images have a mean square of 1.
     """
 
     X: Float[np.ndarray, "n d"]
     digits: Int[np.ndarray, " n"]
     inside: Float[np.ndarray, "t d"]
     outside: Mapping[str, Float[np.ndarray, "t d"]]
-    centre: Float[np.ndarray, " d"]
 
 
 def table(name: str) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
@@ -110,16 +108,10 @@ def digits(seed: int, n_train: int, n_test: int, held_out: int = 3) -> Shift:
     for name, wanted, available in (("n_train + n_test", n_train + n_test, known), ("n_test", n_test, unknown)):
         if wanted > len(available):
             raise ValueError(f"{name} = {wanted}: there are {len(available)} such digits; give a smaller one")
-    train, inside = images[known[:n_train]], images[known[n_train : n_train + n_test]]
-    centre = train.mean(axis=0)
-    scale = np.sqrt(np.mean((train - centre) ** 2))
-    outside = {"held-out digits": images[unknown[:n_test]], "photographs": _patches(n_test, rng)}
+    train, test = np.split(known[: n_train + n_test], [n_train])
+    X, inside, *outside = _scaled(images[train], images[test], images[unknown[:n_test]], _patches(n_test, rng))
     return Shift(
-        (train - centre) / scale,
-        classes[known[:n_train]].astype(np.int64),
-        (inside - centre) / scale,
-        {name: (of - centre) / scale for name, of in outside.items()},
-        centre / scale,
+        X, classes[train].astype(np.int64), inside, dict(zip(("held-out digits", "photographs"), outside, strict=True))
     )
 
 
@@ -136,10 +128,15 @@ def games(
         raise ValueError(f"n_train + n_test = {n_train + n_test}: there are {len(names)} games; give a smaller one")
     chosen = np.random.default_rng(seed).permutation(names)[: n_train + n_test]
     screens = np.stack([_reduced(_screen(str(name))) for name in chosen])
-    centre = screens[:n_train].mean(axis=0)
-    scale = np.sqrt(np.mean((screens[:n_train] - centre) ** 2))
-    screens = (screens - centre) / scale
-    return screens[:n_train], screens[n_train:]
+    train, test = _scaled(screens[:n_train], screens[n_train:])
+    return train, test
+
+
+def _scaled(train: np.ndarray, *others: np.ndarray) -> list[np.ndarray]:
+    """Images minus the mean of the first, which are scaled to a mean square of 1."""
+    centre = train.mean(axis=0)
+    scale = np.sqrt(np.mean((train - centre) ** 2))
+    return [(images - centre) / scale for images in (train, *others)]
 
 
 @cache

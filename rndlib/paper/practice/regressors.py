@@ -3,7 +3,9 @@
 A prediction is of new labels at the test points, noise included, in standard deviations of the training labels.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -118,25 +120,9 @@ def _boosting(seed: int, **options: Any) -> Any:
     return HistGradientBoostingRegressor(random_state=seed, **options)
 
 
-def deep_ensemble(at: Split, seed: int) -> Predictive:
-    """Five PyTorch networks that predict a mean and a variance each."""
-    from rndlib.paper.practice import with_torch
-
-    return with_torch.deep_ensemble(at, seed)
-
-
-def laplace(at: Split, seed: int) -> Predictive:
-    """laplace-torch."""
-    from rndlib.paper.practice import with_torch
-
-    return with_torch.laplace(at, seed)
-
-
-def gpytorch(at: Split, seed: int) -> Predictive:
-    """GPyTorch."""
-    from rndlib.paper.practice import with_torch
-
-    return with_torch.gpytorch(at, seed)
+def _in_torch(name: str) -> Callable[[Split, int], Predictive]:
+    """A method of `with_torch`, which is imported when it runs."""
+    return lambda at, seed: getattr(import_module("rndlib.paper.practice.with_torch"), name)(at, seed)
 
 
 METHODS = {
@@ -150,9 +136,11 @@ METHODS = {
     "scikit-learn GPR": Method(
         sklearn_gp, ("sklearn.gaussian_process",), "its gradient fills 9 GiB, points by points by columns"
     ),
-    "GPyTorch GPR": Method(gpytorch, ("torch", "gpytorch"), "100 factorisations of 10,000 rows take over an hour"),
-    "laplace-torch": Method(laplace, ("torch", "laplace")),
-    "deep ensemble": Method(deep_ensemble, ("torch",)),
+    "GPyTorch GPR": Method(
+        _in_torch("gpytorch"), ("torch", "gpytorch"), "100 factorisations of 10,000 rows take over an hour"
+    ),
+    "laplace-torch": Method(_in_torch("laplace"), ("torch", "laplace")),
+    "deep ensemble": Method(_in_torch("deep_ensemble"), ("torch",)),
     "boosted quantiles": Method(boosted_quantiles, ("sklearn.ensemble",)),
     "boosting, residuals": Method(boosted_residuals, ("sklearn.ensemble", "sklearn.model_selection")),
     "Bayesian ridge": Method(bayesian_ridge, ("sklearn.linear_model",)),

@@ -11,7 +11,6 @@ place of the repeated points of dyadic sampling (Osband et al., 2022b), as real 
 - Osband et al., 2022b: Evaluating high-order predictive distributions in deep learning.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import pi, sqrt
 
@@ -54,11 +53,6 @@ def normal(mean: Rows, noise_std: float | Rows, cov: Float[np.ndarray, "t t"] | 
     return Predictive(mean[None], noise[None], np.zeros((len(mean), len(mean))) if cov is None else cov)
 
 
-def negative_log_likelihood(y: Rows, mean: Rows, std: Rows) -> float:
-    """Mean over points of `-log N(y | mean, std^2)`, in nats; lower is better."""
-    return float(-norm.logpdf(y, mean, std).mean())
-
-
 def crps(y: Rows, mean: Rows, std: Rows) -> float:
     """Mean over points of the continuous ranked probability score of `N(mean, std^2)`; lower is better.
 
@@ -96,6 +90,7 @@ def of_predictions(
 ) -> dict[str, float]:
     """All scores, by name. Those of single labels are of the normal distribution with their mean and variance.
 
+    NLL : the mean of `-log N(y | mean, std^2)`, in nats.
     coverage, width : share of labels in the central intervals at `level`, and the mean width of these.
     joint, nearby : joint scores of tuples at random, and of each point of X with its nearest ones.
     nearby alone : what `nearby` would be if the labels were independent, each predicted as it is.
@@ -104,7 +99,7 @@ def of_predictions(
     half, near = norm.ppf((1 + level) / 2) * std, neighbours(X)
     return {
         "RMSE": float(np.sqrt(np.mean((y - mean) ** 2))),
-        "NLL": negative_log_likelihood(y, mean, std),
+        "NLL": float(-norm.logpdf(y, mean, std).mean()),
         "CRPS": crps(y, mean, std),
         "coverage": float((np.abs(y - mean) <= half).mean()),
         "width": float(2 * half.mean()),
@@ -114,18 +109,11 @@ def of_predictions(
     }
 
 
-def aurocs(values: Rows, inside: int, outside: Mapping[str, int]) -> dict[str, float]:
-    """For each group outside, the probability that one of its points has a higher value than one inside.
-
-    `values` are those inside, then those of the groups in their order.
-    """
+def auroc(inside: Rows, outside: Rows) -> float:
+    """The probability that a point outside has a higher value than one inside: the area under the ROC curve."""
     from sklearn.metrics import roc_auc_score
 
-    groups = np.split(values[inside:], np.cumsum(list(outside.values()))[:-1])
-    return {
-        name: float(roc_auc_score([0] * inside + [1] * len(group), np.concatenate([values[:inside], group])))
-        for name, group in zip(outside, groups, strict=True)
-    }
+    return float(roc_auc_score([0] * len(inside) + [1] * len(outside), np.concatenate([inside, outside])))
 
 
 def over_splits(values: ArrayLike, n_train: int, n_test: int) -> Estimate:

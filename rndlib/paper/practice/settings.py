@@ -51,23 +51,15 @@ class Setting:
     told_noise_std: float = 0.0
 
 
-@dataclass(frozen=True)
-class Ratios:
-    """What should be 1, with intervals.
+def measure(setting: Setting, seed: int = 0) -> dict[str, Estimate]:
+    """Train all networks of a setting, and compare. Raises DivergenceError.
+
+    What is returned should be 1:
 
     rnd: half the RND error over the variance of the ensemble.
     bayesian: the Bayesian RND error over the variance of the posterior.
     rnd_to_law, ensemble_to_law: the two sides of the first, over their common law.
     """
-
-    rnd: Estimate
-    bayesian: Estimate
-    rnd_to_law: Estimate
-    ensemble_to_law: Estimate
-
-
-def measure(setting: Setting, seed: int = 0) -> Ratios:
-    """Train all networks of a setting, and compare. Raises DivergenceError."""
     X, y, points = setting.X, setting.y, setting.X_test
     kernel: Any = setting.kernel or setting.net  # AnyNetwork always comes with a kernel
     prior = setting.prior or kernel
@@ -87,10 +79,10 @@ def measure(setting: Setting, seed: int = 0) -> Ratios:
             for model in (RND, partial(BayesianRND, noise_std=setting.told_noise_std))
         )
     deviations = (functions - functions.mean(axis=0)) ** 2 * len(functions) / (len(functions) - 1)
-    logs = (
-        over_times(np.sqrt(2 * halves)[None], functions[None], variance[None]),  # errors with these halves
-        to_law(squares, posterior),
-        to_law(halves, variance),
-        to_law(deviations, variance),
-    )
-    return Ratios(*(Estimate(*map(float, np.exp(of.logs[:, 0]))) for of in logs))
+    logs = {
+        "rnd": over_times(np.sqrt(2 * halves)[None], functions[None], variance[None]),  # errors with these halves
+        "bayesian": to_law(squares, posterior),
+        "rnd_to_law": to_law(halves, variance),
+        "ensemble_to_law": to_law(deviations, variance),
+    }
+    return {name: Estimate(*map(float, np.exp(of.logs[:, 0]))) for name, of in logs.items()}
