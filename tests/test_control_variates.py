@@ -227,13 +227,6 @@ def test_the_excess_spread_is_that_of_heads_whose_squares_are_correlated(correla
     assert numbers.mean() > 7 * r + 0.15
 
 
-def test_limit_bad_input():
-    with pytest.raises(ValueError, match="at two or more"):
-        statistics.limit({8: [np.ones(3)]})
-    with pytest.raises(ValueError, match="variance has 0"):
-        statistics.relative_variance(np.ones((4, 2)), np.array([1.0, 0.0]))
-
-
 # Real networks
 
 

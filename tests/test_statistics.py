@@ -54,16 +54,6 @@ def test_joint_law_does_not_depend_on_the_basis(points, seed):
     np.testing.assert_allclose(np.square(moved.interval or ()), np.square(plain.interval or ()), atol=1e-9, rtol=1e-9)
 
 
-def test_joint_law_bad_input():
-    for samples, law, message in (
-        (np.zeros((3, 6)), UNIT, "3 networks for 6 points"),
-        (np.zeros((9, 2)), gaussian(0, np.ones((2, 2))), "cov is not positive definite"),
-        (np.zeros((9, 6)), replace(UNIT, cov=None), "full_cov=True"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            statistics.joint_law(samples, law)
-
-
 # Ratios
 
 
@@ -111,13 +101,6 @@ def test_over_times_weighs_points_by_the_law():
     found = statistics.over_times(errors, functions, np.array([[1.0, 100.0]]))
     # 1/2 E[error^2] is 2 and 250, the variance 4 and 400.
     assert found.estimate == pytest.approx(log((2 + 2.5) / (4 + 4)))
-
-
-def test_ratios_bad_input():
-    with pytest.raises(ValueError, match="a variance is not positive"):
-        statistics.over_points(np.ones((4, 2)), np.ones((3, 2)))
-    with pytest.raises(ValueError, match="variance has 0"):
-        statistics.over_times(np.ones((1, 3, 2)), np.ones((1, 3, 2)), np.array([[1.0, 0.0]]))
 
 
 # The Monte-Carlo floor
@@ -194,19 +177,6 @@ def test_slope_covers():
     assert missed <= most(300, 0.05)
 
 
-@pytest.mark.parametrize(
-    ("widths", "differences", "message"),
-    [
-        ([32, 64], [[1.0, 2.0]], "1 seed gives no interval"),
-        ([32, 32], [[1.0, 2.0]] * 2, "at least two different"),
-        ([32, 64], [[1.0, 0.0]] * 2, "differences has 0: give positive"),
-    ],
-)
-def test_slope_bad_input(widths, differences, message):
-    with pytest.raises(ValueError, match=message):
-        statistics.slope(widths, np.array(differences))
-
-
 # Agreement over test points
 
 
@@ -244,7 +214,39 @@ def test_interval_over_seeds_is_students_of_the_log():
     half = stats.t.ppf(0.975, 2) * logs.std(axis=0, ddof=1) / np.sqrt(3)
     np.testing.assert_allclose(low, np.exp(centre - half))
     np.testing.assert_allclose(high, np.exp(centre + half))
-    with pytest.raises(ValueError, match="positive"):
-        statistics.over_seeds(np.array([[1.0], [0.0]]))
-    with pytest.raises(ValueError, match="seed"):
-        statistics.over_seeds(np.array([[1.0]]))
+
+
+ONES, TWO = np.ones((9, 2)), np.ones(2)
+SINGULAR = gaussian(0, np.ones((2, 2)))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: statistics.joint_law(np.zeros((3, 6)), UNIT), "3 networks for 6 points"),
+        (lambda: statistics.joint_law(ONES, SINGULAR), "cov is not positive definite"),
+        (lambda: statistics.joint_law(np.zeros((9, 6)), replace(UNIT, cov=None)), "full_cov=True"),
+        (lambda: statistics.energy(np.zeros((9, 6)), UNIT, UNIT), "the law itself"),
+        (lambda: statistics.energy(ONES, SINGULAR, SINGULAR), "cov is not positive definite"),
+        (lambda: statistics.exact_draws(replace(UNIT, cov=None), 3), "full_cov=True"),
+        (lambda: statistics.over_points(ONES, ONES), "a variance is not positive"),
+        (lambda: statistics.over_times(ONES[None], ONES[None], np.array([[1.0, 0.0]])), "variance has 0"),
+        (lambda: statistics.slope([32, 64], np.array([[1.0, 2.0]])), "1 seed gives no interval"),
+        (lambda: statistics.slope([32, 32], ONES), "at least two different"),
+        (lambda: statistics.slope([32, 64], np.array([[1.0, 0.0]] * 2)), "differences has 0: give positive"),
+        (lambda: statistics.typical(np.array([0.1])), "1 seed"),
+        (lambda: statistics.typical(np.array([0.1, 0.0])), "errors has 0: give positive"),
+        (lambda: statistics.over_seeds(np.array([[1.0], [0.0]])), "values has 0: give positive"),
+        (lambda: statistics.limit({8: [np.ones(3)]}), "at two or more"),
+        (lambda: statistics.relative_variance(ONES, np.array([1.0, 0.0])), "variance has 0"),
+        (lambda: statistics.dependence(np.ones((3, 2, 1)), np.eye(1)), "four of two heads"),
+        (lambda: statistics.dependence(np.ones((9, 1, 1)), np.eye(1)), "four of two heads"),
+        (lambda: statistics.dependence(np.ones((9, 2, 2)), np.ones((2, 2))), "positive definite"),
+        (lambda: statistics.field_covariance(ONES, np.zeros((2, 2)), 2), "leave out training points"),
+        (lambda: statistics.level(ONES[:1], TWO), "at least two"),
+        (lambda: statistics.spread(ONES, 0 * TWO, 2), "leave out training points"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

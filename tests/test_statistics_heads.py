@@ -147,19 +147,3 @@ def test_level_covers_where_heads_of_a_body_hang_together():
         missed += not low <= 1 <= high
     # 5 % is meant; a two-valued scale on 16 bodies is not normal, so up to 8 % are allowed, and their scatter.
     assert missed <= most(runs, 0.08)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda v: statistics.dependence(np.ones((3, 2, 1)), np.eye(1)), "four of two heads"),
-        (lambda v: statistics.dependence(np.ones((9, 1, 1)), np.eye(1)), "four of two heads"),
-        (lambda v: statistics.dependence(np.ones((9, 2, 2)), np.ones((2, 2))), "positive definite"),
-        (lambda v: statistics.field_covariance(v, 0 * COV, HEADS), "leave out training points"),
-        (lambda v: statistics.level(v[:1], COV.diagonal()), "at least two"),
-        (lambda v: statistics.spread(v, 0 * COV.diagonal(), HEADS), "leave out training points"),
-    ],
-)
-def test_bad_input_is_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call(np.ones((10, POINTS)))
