@@ -26,15 +26,6 @@ WANTED = {
 }
 
 
-def test_the_library_alone_needs_only_arrays_and_estimators():
-    assert {Requirement(text).name for text in PROJECT["dependencies"]} == {
-        "numpy",
-        "scipy",
-        "scikit-learn",
-        "jaxtyping",
-    }
-
-
 def test_pins_are_exact_and_fit_the_bounds():
     for name, requirement in WANTED.items():
         assert requirement.specifier.contains(PINS[name]), name

@@ -11,8 +11,6 @@ from rndlib.paper.evidence import statistics
 from rndlib.paper.evidence.claims import CLAIMS
 from rndlib.paper.evidence.control_variates import Sample
 from rndlib.paper.evidence.statistics import centred
-from rndlib.paper.evidence.statistics.energy import _squared_length
-from rndlib.paper.evidence.statistics.intervals import squared_length
 from rndlib.theory.laws import Gaussian
 
 # Standard RND errors have a third to a half of the posterior's variance in most directions of the toy problem.
@@ -83,14 +81,6 @@ def test_energy_sees_what_two_moments_do_not():
     low, _ = statistics.energy(signs, UNIT, centred(np.array([[0.4]]))).interval or (0.0, 0.0)
     assert low > CLAIMS["S1-energy"].tolerance
     assert statistics.joint_law(signs, UNIT).value < CLAIMS["S1"].tolerance
-
-
-@pytest.mark.parametrize("sizes", [[40], [25, 15]])
-def test_a_length_by_scalar_products_is_that_by_features(sizes):
-    groups = np.split(np.random.default_rng(8).standard_normal((40, 6)) + 0.3, np.cumsum(sizes)[:-1])
-    features = np.concatenate(groups)
-    found = _squared_length(features @ features.T, sizes)
-    assert found == pytest.approx(squared_length(groups))
 
 
 def test_control_variates_that_are_the_networks_lower_the_noise_of_an_energy_distance():

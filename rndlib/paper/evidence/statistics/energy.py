@@ -26,7 +26,7 @@ from scipy import linalg, spatial, special
 from rndlib.paper.evidence.claims import Finding, check
 from rndlib.paper.evidence.control_variates import Sample
 from rndlib.paper.evidence.statistics.gaussian import whitened
-from rndlib.paper.evidence.statistics.intervals import length, root_finding
+from rndlib.paper.evidence.statistics.intervals import root_finding, squared_length
 from rndlib.theory.laws import Gaussian
 
 
@@ -49,7 +49,10 @@ def energy(samples: Any, law: Gaussian, wrong: Gaussian) -> Finding:
             (np.stack([sample.values, sample.own], axis=1), np.array([1, -sample.share])),
             (sample.others, np.full(heads, sample.share / heads)),
         ]
-    return root_finding(*_squared_length(_products(groups), [len(places) for places, _ in groups]), unit)
+    # Features of which these are the products: the eigenvectors, scaled.
+    values, vectors = linalg.eigh(_products(groups))
+    features = vectors * np.sqrt(np.clip(values, 0, None))
+    return root_finding(*squared_length(np.split(features, [len(groups[0][0])])[: len(groups)]), unit)
 
 
 def _products(groups: Sequence[tuple[np.ndarray, np.ndarray]]) -> Float[np.ndarray, "n n"]:
@@ -70,18 +73,6 @@ def _products(groups: Sequence[tuple[np.ndarray, np.ndarray]]) -> Float[np.ndarr
         ]
     )
     return np.outer(of_law, total) + np.outer(total, of_law) - between - sqrt(2) * at_zero * np.outer(total, total)
-
-
-def _squared_length(products: Float[np.ndarray, "n n"], sizes: Sequence[int]) -> tuple[float, float]:
-    """As `intervals.squared_length`, from the scalar products of all phi; the groups have these sizes."""
-    group, count = np.repeat(np.arange(len(sizes)), sizes), np.asarray(sizes, float)
-    averages = (np.arange(len(sizes))[:, None] == group) / count[:, None]  # one row per group
-    scale = np.sqrt(count * (count - 1))[group]
-    of_mu = averages.sum(axis=0)
-    to_mu = products @ of_mu
-    rows = products - (averages @ products)[group]
-    gram = (rows - (rows @ averages.T)[:, group]) / np.outer(scale, scale)
-    return length(float(of_mu @ to_mu), gram, (to_mu - (averages @ to_mu)[group]) / scale)
 
 
 def gaussian_energy(law: Gaussian, other: Gaussian) -> float:

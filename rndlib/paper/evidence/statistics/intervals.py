@@ -78,15 +78,10 @@ def squared_length(groups: Sequence[Float[np.ndarray, "_ places"]]) -> tuple[flo
     R = np.concatenate([(phi - phi.mean(axis=0)) / sqrt(len(phi) * (len(phi) - 1)) for phi in groups])
     # With fewer networks than places, the Gram matrix over networks is smaller, and has the same traces.
     gram = R @ R.T if len(R) < R.shape[1] else R.T @ R
-    return length(float(mu @ mu), gram, R @ mu)
-
-
-def length(square: float, gram: Float[np.ndarray, "n n"], along: Float[np.ndarray, " m"]) -> tuple[float, float]:
-    """`squared_length` from |sum m|^2, R^T R or R R^T, and R (sum m)."""
     noise = 2 * float(np.sum(gram**2))
     # The mean is noisy too, which adds 4 tr V^2 to its quadratic form; the variance is never below the theory's.
-    linear = 4 * float(np.sum(along**2))
-    return square - float(np.trace(gram)), STANDARD_ERRORS * sqrt(max(linear - noise, noise))
+    linear = 4 * float(np.sum((R @ mu) ** 2))
+    return float(mu @ mu) - float(np.trace(gram)), STANDARD_ERRORS * sqrt(max(linear - noise, noise))
 
 
 def root_finding(square: float, half_width: float, unit: float = 1.0) -> Finding:
