@@ -18,7 +18,6 @@ from rndlib import (
     GradientDescent,
     GradientFlow,
     datasets,
-    initial,
     kernels,
     laws,
 )
@@ -100,17 +99,6 @@ def test_untrained_heads_have_the_moments_of_trained_networks_starts():
         error = np.std(squares.mean(axis=1), axis=0) / sqrt(512)
         apart = squares.mean(axis=(0, 1)) - own.mean(axis=0)
         assert np.all(abs(apart) < 4.5 * np.hypot(error, own.std(axis=0) / sqrt(4000)))
-
-
-def test_ensembles_have_their_functions_before_training():
-    net = MLP(3, width=16)
-    model = DeepEnsemble(net, 3, seed=7)
-    np.testing.assert_array_equal(model.initial(TESTS), initial.functions(net, TESTS, 3, seed=7)[:, 0])
-    for of in (model, BayesianEnsemble(net, 3, seed=7)):
-        untrained = of.set_params(solver=GradientFlow(0.0)).fit(X, Y).functions(TESTS)
-        np.testing.assert_allclose(of.initial(TESTS), untrained, rtol=1e-12)
-    rnd = RND(net, 2, 3, seed=7, solver=GradientFlow(0.0))
-    np.testing.assert_allclose(np.subtract(*rnd.initial(TESTS)), rnd.fit(X).errors(TESTS), rtol=1e-12)
 
 
 # Statistics with control variates, on synthetic networks

@@ -68,7 +68,7 @@ def test_a_stored_score_can_be_computed_again():
 def test_splits_share_no_points_and_are_scaled_by_the_training_points():
     split = data.split("diabetes", seed=3)
     assert len({tuple(row) for row in np.concatenate([split.X, split.X_test])}) == 442
-    assert (len(split.y), len(split.y_test)) == stored.sizes("diabetes")
+    assert (len(split.y), len(split.y_test)) == stored.SIZES["diabetes"]
     scaled = split.standardised()
     np.testing.assert_allclose(scaled.X.mean(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose([scaled.X.std(axis=0).min(), scaled.X.std(axis=0).max(), scaled.y.std()], 1)

@@ -20,6 +20,7 @@ from rndlib.network import MLP
 from rndlib.training.backends.torch import value
 from rndlib.training.report import DivergenceError
 
+Points = Float[np.ndarray, "points *shape"]
 Weights = dict[str, Tensor]
 """By name, with the networks on the first axis."""
 
@@ -53,12 +54,7 @@ class Loop:
     pull: float = 0.0
 
     def functions(
-        self,
-        X: Float[np.ndarray, "n *shape"],
-        y: Float[np.ndarray, " n"],
-        X_test: Float[np.ndarray, "t *shape"],
-        count: int,
-        seed: int = 0,
+        self, X: Points, y: Float[np.ndarray, " n"], X_test: Points, count: int, seed: int = 0
     ) -> Float[np.ndarray, "count t"]:
         """The members of an ensemble at test points, trained on y. Raises DivergenceError."""
         start = self._drawn(count, seed, 0)
@@ -66,12 +62,7 @@ class Loop:
         return self._values(self._trained(start, X, targets, seed), X_test).double().numpy()
 
     def errors(
-        self,
-        X: Float[np.ndarray, "n *shape"],
-        X_test: Float[np.ndarray, "t *shape"],
-        count: int,
-        seed: int = 0,
-        bayesian: bool = False,
+        self, X: Points, X_test: Points, count: int, seed: int = 0, bayesian: bool = False
     ) -> Float[np.ndarray, "count t"]:
         """The errors u - g of pairs at test points, with the target of Eq. 20 if `bayesian`. Raises DivergenceError."""
         start, other = (self._drawn(count, seed, role) for role in (1, 2))
@@ -83,8 +74,7 @@ class Loop:
                 return self._values(dict(zip(start, own, strict=True)), places)
 
             # By two backward passes: PyTorch's forward mode loads decompositions for seconds.
-            products: Any = jvp(values, tuple(start.values()), tuple(psi[name] for name in start))
-            targets = products[1]
+            targets: Any = jvp(values, tuple(start.values()), tuple(psi[name] for name in start))[1]
         else:
             targets = self._values(other, places)
         trained = self._trained(start, X, targets[:, : len(X)], seed)
@@ -101,11 +91,11 @@ class Loop:
         with torch.random.fork_rng(devices=[]):
             return self.build()
 
-    def _values(self, weights: Weights, X: Float[np.ndarray, "n *shape"]) -> Tensor:
+    def _values(self, weights: Weights, X: Points) -> Tensor:
         network, points = self._module(), torch.as_tensor(X, dtype=torch.float32)
         return vmap(lambda own: functional_call(network, own, (points,))[:, 0])(weights)
 
-    def _trained(self, start: Weights, X: Float[np.ndarray, "n *shape"], targets: Tensor, seed: int) -> Weights:
+    def _trained(self, start: Weights, X: Points, targets: Tensor, seed: int) -> Weights:
         rows = torch.arange(len(X))
         network, points = self._module(), torch.as_tensor(X, dtype=torch.float32)
         weights = {name: w.clone().requires_grad_() for name, w in start.items()}

@@ -16,8 +16,14 @@ TABLE = sources.NOTEBOOKS / "practice.json"
 SPLITS = {"diabetes": 3, "concrete": 3, "airfoil": 3, "bike sharing": 2, "digits": 3}
 """Random splits of each data set. The seed of a split, which is also that of its fits, is its number from 0 up."""
 
-_IMAGES, _TEST_IMAGES = 1000, 200
-"""Training images of each split, and test images of each kind."""
+SIZES = {
+    "diabetes": (354, 88),
+    "concrete": (824, 206),
+    "airfoil": (1203, 300),
+    "bike sharing": (10_000, 2_000),
+    "digits": (1000, 200),
+}
+"""Training and test points of each split; of digits, test images of each kind."""
 
 
 def methods(name: str) -> dict[str, Method]:
@@ -37,7 +43,7 @@ def run(name: str, method: str, seed: int) -> dict[str, Any]:
     """One fit: its scores, CPU seconds and peak memory. Scores of regression are in deviations of training labels."""
     of = methods(name)[method]
     if name == "digits":
-        shift = data.digits(seed, _IMAGES, _TEST_IMAGES)
+        shift = data.digits(seed, *SIZES[name])
         values, cost = of.measured(shift, seed)
         inside, *outside = np.split(values, 1 + len(shift.outside))
         areas = (scores.auroc(inside, group) for group in outside)
@@ -48,25 +54,9 @@ def run(name: str, method: str, seed: int) -> dict[str, Any]:
     return {"scores": scores.of_predictions(scaled.y_test, found, scaled.X_test, seed), **cost}
 
 
-def sizes(name: str) -> tuple[int, int]:
-    """Training and test points of each split."""
-    return {
-        "diabetes": (354, 88),
-        "concrete": (824, 206),
-        "airfoil": (1203, 300),
-        "bike sharing": (10_000, 2_000),
-        "digits": (_IMAGES, _TEST_IMAGES),
-    }[name]
-
-
 @cache
 def _content() -> dict[str, Any]:
     return json.loads(TABLE.read_text(encoding="utf-8"))
-
-
-def made_by() -> list[dict[str, Any]]:
-    """Commit, machine and versions that the stored fits were made by."""
-    return _content()["made by"]
 
 
 def values(name: str, method: str, score: str) -> np.ndarray:
@@ -78,7 +68,7 @@ def values(name: str, method: str, score: str) -> np.ndarray:
 def estimate(name: str, method: str, score: str, minus: str | None = None) -> Estimate:
     """Mean of a score over splits with its 95 % interval; with `minus`, of the difference from another method."""
     other = 0.0 if minus is None else values(name, minus, score)
-    return scores.over_splits(values(name, method, score) - other, *sizes(name))
+    return scores.over_splits(values(name, method, score) - other, *SIZES[name])
 
 
 def complete(name: str) -> list[str]:
