@@ -23,7 +23,7 @@ from made import ROOT, made, said
 
 from rndlib.paper import output
 
-SECTIONS = ("kernels", "trained", "samples", "networks", "bonus")
+SECTIONS = ("kernels", "trained", "samples", "networks", "automatic", "bonus")
 FULL, QUICK = ROOT / "notebooks" / "bench.json", ROOT / "notebooks" / "bench_quick.json"
 FALLEN = 2 / 3
 """Of the stored ratio: a ratio below that is named."""

@@ -11,8 +11,7 @@ from typing import Any
 import kept
 from made import ROOT
 
-from rndlib.paper.practice.assumptions import SETTINGS
-from rndlib.paper.practice.crowds import linearised_heads
+from rndlib.paper.practice.assumptions import SETTINGS, linearised_heads
 from rndlib.paper.practice.settings import measure
 
 TABLE = ROOT / "rndlib" / "advice.json"

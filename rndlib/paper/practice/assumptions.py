@@ -13,9 +13,9 @@ import numpy as np
 
 from rndlib import datasets
 from rndlib.network import MLP
-from rndlib.paper.practice.crowds import HEADS
+from rndlib.paper.many_heads import head_variance
 from rndlib.paper.practice.settings import DATA, DATA_SEED, PAPER, POINTS, Setting
-from rndlib.theory import kernels
+from rndlib.theory import kernels, laws
 from rndlib.training.solvers import GradientDescent, GradientFlow
 
 
@@ -92,6 +92,8 @@ def _each(make: Callable[[Any], Setting], *strengths: Any) -> dict[str, Callable
 
 _momentum = partial(_loop, "SGD", 1500, lr=0.3, momentum=0.9)
 _narrow = replace(PAPER, width=16)
+HEADS = 1, 4, 16, 64, 256
+"""Heads per network in the assumption "heads"."""
 
 SETTINGS: dict[str, dict[str, Callable[[], Setting]]] = {
     "width": _each(lambda n: _net(width=n), 1024, 256, 64, 16),
@@ -132,3 +134,13 @@ SETTINGS: dict[str, dict[str, Callable[[], Setting]]] = {
     },
 }
 """By assumption and strength, in the order of the map, mildest first; each is made when it is called."""
+
+
+def linearised_heads() -> dict[str, list[float]]:
+    """What linearised training predicts for the assumption "heads": the variance over that of few heads."""
+    found = {}
+    for name, start, law in (("RND", "standard", laws.rnd_error), ("Bayesian RND", "shared", laws.bayesian_rnd_error)):
+        few = law(PAPER, DATA.X, DATA.X_test).var
+        many = (head_variance(PAPER, DATA.X, DATA.X_test, h / PAPER.width, start) for h in HEADS)
+        found[f"linearised {name}"] = [float(np.mean(var / few)) for var in many]
+    return found
