@@ -21,7 +21,7 @@ from rndlib.paper.figures.style import (
     Look,
     apart,
     blank,
-    estimates,
+    draw_series,
     label_ends,
     legend,
     logarithmic,
@@ -52,7 +52,7 @@ def against_size(
     """
     fig, ((ax,),) = blank(title)
     at = np.asarray(sizes, float)
-    ends = estimates(ax, {label: (at, each) for label, each in series.items()}, factor=1.02, joined=True)
+    ends = draw_series(ax, {label: (at, each) for label, each in series.items()}, factor=1.02, joined=True)
     for label, (through, exponent) in (guides or {}).items():
         centre = np.exp(np.log(at).mean()), np.exp(np.log(series[through][0]).mean())
         law = 0.75 * centre[1] * (at / centre[0]) ** exponent
@@ -86,7 +86,7 @@ def extrapolated(
         ax.plot([0, last], [series[label].infinite.value, height], color=look.colour, linestyle=look.line)
         ends.append((label, float(height), look))
     errors = {label: (places, np.transpose([found.infinite, *found.errors])) for label, found in series.items()}
-    estimates(ax, errors, 0.006 * last)
+    draw_series(ax, errors, 0.006 * last)
     named = np.ptp(places) / 14  # apart, so that the names of two widths do not collide
     names = {0.0: "∞"}
     for place, width in sorted(zip(at, widths, strict=True)):
@@ -187,13 +187,14 @@ def ordered(
 
 
 def _ratios(ax: Axes, panel: Ratios, shift: float, factor: float = 1.0, joined: bool = False) -> list[End]:
+    """Draw a panel; `shift` and `factor` as in `draw_series`. Returns where its series end."""
     should_be(ax, 1, panel.tolerated)
     ends = [(f"theory, shaded: {panel.band}" if panel.tolerated else "theory", 1.0, PREDICTION)]
     for (label, (places, ratio)), line in zip(panel.rules.items(), ("-", "--"), strict=False):
         predicted(ax, places, ratio, label, line)
         ends.append((label, ratio[-1], PREDICTION))
     series = {label: (rows[:, 0], rows[:, 1:].T) for label, rows in panel.series.items()}
-    return ends + estimates(ax, series, shift, factor, joined)
+    return ends + draw_series(ax, series, shift, factor, joined)
 
 
 @style()
@@ -240,7 +241,7 @@ def covariances_of_squares(series: Mapping[str, Interval], theory: str, title: s
     top = max(float(predictions.max()) for predictions, _, _ in series.values())
     predicted(ax, [0, top], [0, top], theory, "--")
     bars = {label: (at, (value, value - 2 * e, value + 2 * e)) for label, (at, value, e) in series.items()}
-    estimates(ax, bars, 0.006 * top)
+    draw_series(ax, bars, 0.006 * top)
     ax.set_xlabel("theoretical covariance at $x$ and $x'$ (over both variances)")
     ax.set_ylabel("covariance over networks\n(over both variances)")
     ax.legend()

@@ -126,7 +126,7 @@ def measured(
     ax.errorbar(places, centre, bars, color=look.colour, marker=look.marker, linestyle=line, label=label)
 
 
-def estimates(
+def draw_series(
     ax: Axes,
     series: Mapping[str, tuple[np.ndarray, Interval]],
     shift: float = 0.0,

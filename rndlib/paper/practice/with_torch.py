@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import deepcopy
 from importlib import import_module
 from typing import Any
 
@@ -39,9 +38,9 @@ def _member(at: Split) -> torch.Tensor:
         nn.Linear(at.X.shape[1], _HIDDEN), nn.ReLU(), nn.Linear(_HIDDEN, _HIDDEN), nn.ReLU(), nn.Linear(_HIDDEN, 2)
     )
     optimizer, loss = torch.optim.Adam(net.parameters(), lr=1e-3), nn.GaussianNLLLoss()
-    X, y = torch.as_tensor(at.X).float(), torch.as_tensor(at.y).float()
+    X, y, X_test = (torch.as_tensor(of).float() for of in (at.X, at.y, at.X_test))
     held, kept = torch.randperm(len(X)).tensor_split([len(X) // 10])
-    best, weights, since = np.inf, net.state_dict(), 0
+    best, found, since = np.inf, torch.empty(0), 0
 
     def predicted(points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         mean, raw = net(points).T
@@ -56,13 +55,11 @@ def _member(at: Split) -> torch.Tensor:
         with torch.no_grad():
             mean, variance = predicted(X[held])
             now = loss(mean, y[held], variance).item()
-        if now < best:
-            best, weights, since = now, deepcopy(net.state_dict()), 0
-        elif (since := since + 1) == _PATIENCE:
-            break
-    net.load_state_dict(weights)
-    with torch.no_grad():
-        return torch.stack(predicted(torch.as_tensor(at.X_test).float()), dim=1)
+            if now < best:
+                best, found, since = now, torch.stack(predicted(X_test), dim=1), 0
+            elif (since := since + 1) == _PATIENCE:
+                break
+    return found
 
 
 def laplace(at: Split, seed: int) -> Predictive:
