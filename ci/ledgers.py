@@ -4,11 +4,12 @@ Cells tagged `figure`, and those tagged `beside` (what a notebook shows beside i
 process, programs that are compiled once serve every seed, and the notebook uses what a test has planted in the library.
 """
 
+import ast
 import contextlib
 import gc
 import io
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -30,7 +31,7 @@ def small(notebook: str) -> dict[str, Any]:
 def verdicts(notebook: str, values: Mapping[str, Any], until: Collection[str] = (), repeat: int = 0) -> list[Verdict]:
     """Run the notebook's cells with these parameters, and seeds that no other repeat has; what its ledger then holds.
 
-    With `until`, no cell is run after the first of these claims that failed.
+    With `until`, only the cells that lead to these claims are run, and none after the first of them that failed.
 
     Raises
     ------
@@ -46,8 +47,8 @@ def verdicts(notebook: str, values: Mapping[str, Any], until: Collection[str] = 
     else:
         scope["seed"] += repeat
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings(), contextlib.suppress(ClaimsFail):
-        for index, text in enumerate(texts):
-            exec(compile(text, f"{notebook}, code cell {index}", "exec"), scope)
+        for index in leading_to(texts, until) if until else range(len(texts)):
+            exec(compile(texts[index], f"{notebook}, code cell {index}", "exec"), scope)
             found = scope["ledger"].verdicts if "ledger" in scope else []
             if any(verdict.id in until and not verdict.passed for verdict in found):
                 break
@@ -55,3 +56,31 @@ def verdicts(notebook: str, values: Mapping[str, Any], until: Collection[str] = 
     scope.clear()
     gc.collect()  # The functions of the cells refer to their scope, and with it keep all its networks.
     return reached
+
+
+def leading_to(texts: Sequence[str], claims: Collection[str]) -> list[int]:
+    """The cells that name these claims, and before them those that set or change a name that is read in such a cell."""
+    chosen, read = [], set()
+    for index in reversed(range(len(texts))):
+        tree = ast.parse(texts[index])
+        nodes = list(ast.walk(tree))
+        strings = {node.value for node in nodes if isinstance(node, ast.Constant)}
+        if strings.intersection(claims) or read.intersection(_changed(tree)):
+            chosen.append(index)
+            read |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    return chosen[::-1]
+
+
+def _changed(tree: ast.AST) -> set[str]:
+    """Names that are bound here, or whose parts are, outside of functions and comprehensions."""
+    found = set()
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.alias):
+            found.add((node.asname or node.name).partition(".")[0])
+        elif not isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            if isinstance(node, ast.Name | ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store):
+                found |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+            found |= _changed(node)
+    return found
