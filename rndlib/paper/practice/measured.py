@@ -3,6 +3,7 @@
 import json
 from fractions import Fraction
 from importlib.resources import files
+from math import inf
 
 from rndlib import advice
 from rndlib.advice import Ratio
@@ -11,49 +12,43 @@ NAMES = {"RND / ensemble": "rnd", "Bayesian RND / posterior": "bayesian"}
 """Both ratios, as figures and tables call them, and as the table does."""
 
 
-def ratios(assumption: str, strength: str) -> dict[str, Ratio]:
-    """Both ratios at one setting, by the words for them."""
-    (row,) = (row for row in advice.table() if (row.assumption, row.strength) == (assumption, strength))
-    return {words: row.ratios[name] for words, name in NAMES.items()}
-
-
-def panels(assumption: str) -> dict[str, dict[str, Ratio]]:
-    """One assumption whose strengths are names, for `figures.intervals`: each ratio by strength."""
-    own = [row for row in advice.table() if row.assumption == assumption]
-    return {words: {row.strength: row.ratios[name] for row in own} for words, name in NAMES.items()}
-
-
-def series(assumption: str) -> tuple[list[str], dict[str, list[Ratio]], str]:
-    """One assumption for `figures.ordered`: its rising strengths, its ratios, and the label of its axis."""
-    found = panels(assumption)
-    strengths = sorted(found["RND / ensemble"], key=_number)
-    ratios = {words: [by[strength] for strength in strengths] for words, by in found.items()}
-    return strengths, ratios, advice.words()[assumption]["label"]
-
-
-def _number(strength: str) -> float:
-    return float(Fraction(strength)) if "/" in strength else float(strength)
+def ratios() -> dict[str, dict[str, dict[str, Ratio]]]:
+    """Both ratios, by the words for them, of each assumption and strength."""
+    found: dict[str, dict[str, dict[str, Ratio]]] = {}
+    for row in advice.table():
+        both = {words: row.ratios[name] for words, name in NAMES.items()}
+        found.setdefault(row.assumption, {})[row.strength] = both
+    return found
 
 
 def rows() -> dict[str, list[tuple[str, dict[str, Ratio]]]]:
     """The whole table for `figures.departure_map`: by assumption, its strengths with both ratios."""
-    return {
-        about["row"]: [
-            (row.strength, {words: row.ratios[of] for words, of in NAMES.items()})
-            for row in advice.table()
-            if row.assumption == name
-        ]
-        for name, about in advice.words().items()
-    }
+    found = ratios()
+    return {about["row"]: list(found[name].items()) for name, about in advice.words().items()}
+
+
+def panels(assumption: str) -> dict[str, dict[str, Ratio]]:
+    """One assumption whose strengths are names, for `figures.intervals`: each ratio by strength."""
+    own = ratios()[assumption]
+    return {words: {strength: both[words] for strength, both in own.items()} for words in NAMES}
+
+
+def series(assumption: str) -> tuple[list[str], dict[str, list[Ratio]], str]:
+    """One assumption for `figures.ordered`: its rising strengths, its ratios, and the label of its axis."""
+    own = ratios()[assumption]
+    strengths = sorted(own, key=lambda strength: inf if strength == "inf" else Fraction(strength))
+    by_words = {words: [own[strength][words] for strength in strengths] for words in NAMES}
+    return strengths, by_words, advice.words()[assumption]["label"]
 
 
 def remedies(pairs: dict[str, tuple[tuple[str, str], tuple[str, str]]]) -> list[list[str]]:
     """Rows of a table: each remedy with both ratios before and after it, at two settings."""
-
-    def change(before: dict[str, Ratio], after: dict[str, Ratio]) -> list[str]:
-        return [f"{before[words].value:.2g} -> {after[words].value:.2g}" for words in NAMES]
-
-    return [[name, *change(ratios(*before), ratios(*after))] for name, (before, after) in pairs.items()]
+    found = ratios()
+    body = []
+    for name, settings in pairs.items():
+        before, after = (found[assumption][strength] for assumption, strength in settings)
+        body.append([name, *(f"{before[words].value:.2g} -> {after[words].value:.2g}" for words in NAMES)])
+    return body
 
 
 def linearised_heads() -> dict[str, list[float]]:
