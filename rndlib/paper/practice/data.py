@@ -65,6 +65,11 @@ class Shift:
     inside: Float[np.ndarray, "t d"]
     outside: Mapping[str, Float[np.ndarray, "t d"]]
 
+    @property
+    def tests(self) -> np.ndarray:
+        """The images inside, then each kind from outside."""
+        return np.concatenate([self.inside, *self.outside.values()])
+
 
 def table(name: str) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
     """The columns and the labels of one of `TABLES`."""

@@ -13,35 +13,30 @@ from rndlib.paper.practice.methods import Method
 Score = Float[np.ndarray, " t"]
 
 
-def points(at: Shift) -> Float[np.ndarray, "t d"]:
-    """The test images: those inside, then each kind from outside."""
-    return np.concatenate([at.inside, *at.outside.values()])
-
-
 def rnd(at: Shift, seed: int) -> Score:
     """RND as the library chooses it."""
-    return -RND(seed=seed).fit(at.X).score_samples(points(at))
+    return -RND(seed=seed).fit(at.X).score_samples(at.tests)
 
 
 def nearest(at: Shift, seed: int) -> Score:
     """The distance to the nearest training image."""
     from sklearn.neighbors import NearestNeighbors
 
-    return NearestNeighbors(n_neighbors=1).fit(at.X).kneighbors(points(at))[0][:, 0]
+    return NearestNeighbors(n_neighbors=1).fit(at.X).kneighbors(at.tests)[0][:, 0]
 
 
 def outlier_factor(at: Shift, seed: int) -> Score:
     """scikit-learn's local outlier factor, made for new points."""
     from sklearn.neighbors import LocalOutlierFactor
 
-    return -LocalOutlierFactor(novelty=True).fit(at.X).score_samples(points(at))
+    return -LocalOutlierFactor(novelty=True).fit(at.X).score_samples(at.tests)
 
 
 def forest(at: Shift, seed: int) -> Score:
     """scikit-learn's isolation forest."""
     from sklearn.ensemble import IsolationForest
 
-    return -IsolationForest(random_state=seed).fit(at.X).score_samples(points(at))
+    return -IsolationForest(random_state=seed).fit(at.X).score_samples(at.tests)
 
 
 METHODS = {

@@ -17,14 +17,12 @@ STANDARD_ERRORS = float(stats.norm.ppf(CONFIDENCE))
 """To the end of a one-sided interval."""
 
 
-def t_interval(
-    values: Sequence[float] | np.ndarray, sides: Literal[1, 2] = 1, confidence: float = CONFIDENCE
-) -> Estimate:
-    """Mean over seeds of `values`, `(seeds,)`, with Student's interval; `confidence` is for each end or for both."""
+def t_interval(values: Sequence[float] | np.ndarray, sides: Literal[1, 2] = 1) -> Estimate:
+    """Mean over seeds of `values`, `(seeds,)`, with Student's interval; the confidence is of each end or of both."""
     seeds, mean = np.size(values), float(np.mean(values))
     if seeds < 2:
         raise ValueError(f"{seeds} seed gives no interval: run at least two")
-    half_width = float(stats.t.isf((1 - confidence) / sides, seeds - 1) * stats.sem(values))
+    half_width = float(stats.t.isf((1 - CONFIDENCE) / sides, seeds - 1) * stats.sem(values))
     return Estimate(mean, mean - half_width, mean + half_width)
 
 
