@@ -1,19 +1,19 @@
 """The figures of the notebooks, in one style (`rndlib.paper.figures.style`)."""
 
+from rndlib.paper.figures.comparisons import against_cost as against_cost
+from rndlib.paper.figures.comparisons import departure_map as departure_map
+from rndlib.paper.figures.comparisons import intervals as intervals
 from rndlib.paper.figures.estimates import Ratios as Ratios
-from rndlib.paper.figures.estimates import against_cost as against_cost
 from rndlib.paper.figures.estimates import against_size as against_size
-from rndlib.paper.figures.estimates import covariances_of_squares as covariances_of_squares
 from rndlib.paper.figures.estimates import discrepancy_against_width as discrepancy_against_width
 from rndlib.paper.figures.estimates import extrapolated as extrapolated
-from rndlib.paper.figures.estimates import intervals as intervals
 from rndlib.paper.figures.estimates import ordered as ordered
 from rndlib.paper.figures.estimates import ratios as ratios
 from rndlib.paper.figures.estimates import variance_against as variance_against
-from rndlib.paper.figures.map import departure_map as departure_map
 from rndlib.paper.figures.novelty import Rooms as Rooms
 from rndlib.paper.figures.novelty import novelty as novelty
 from rndlib.paper.figures.samples import covariances as covariances
+from rndlib.paper.figures.samples import covariances_of_squares as covariances_of_squares
 from rndlib.paper.figures.samples import functions_on_walk as functions_on_walk
 from rndlib.paper.figures.samples import histograms as histograms
 from rndlib.paper.figures.samples import pairs as pairs

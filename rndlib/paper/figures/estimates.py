@@ -11,14 +11,11 @@ from matplotlib.ticker import NullLocator
 from rndlib.paper.evidence.statistics import Limit
 from rndlib.paper.figures.style import (
     BLACK,
-    BLUE,
     GREY,
-    LOOKS,
     PREDICTION,
     End,
     Figure,
     Interval,
-    Look,
     apart,
     blank,
     draw_series,
@@ -227,75 +224,4 @@ def variance_against(
     logarithmic(ax.xaxis)
     logarithmic(ax.yaxis)
     legend(fig, ax)
-    return fig
-
-
-@style()
-def covariances_of_squares(series: Mapping[str, Interval], theory: str, title: str) -> Figure:
-    """Covariance over networks at two test points against the theory's, one marker per pair of points.
-
-    `series` maps labels to the theory's covariances, the measured ones, and their standard errors, over the product of
-    variances. The bars are two standard errors. `theory` labels the diagonal.
-    """
-    fig, ((ax,),) = blank(title, height=3.6)
-    top = max(float(predictions.max()) for predictions, _, _ in series.values())
-    predicted(ax, [0, top], [0, top], theory, "--")
-    bars = {label: (at, (value, value - 2 * e, value + 2 * e)) for label, (at, value, e) in series.items()}
-    draw_series(ax, bars, 0.006 * top)
-    ax.set_xlabel("theoretical covariance at $x$ and $x'$ (over both variances)")
-    ax.set_ylabel("covariance over networks\n(over both variances)")
-    ax.legend()
-    return fig
-
-
-@style()
-def intervals(
-    panels: Mapping[str, Mapping[str, Interval]], title: str, lines: Mapping[str, float], log: bool = False
-) -> Figure:
-    """Numbers with their intervals as dots, one row per name and one panel per kind of number.
-
-    `panels` maps the label of a kind to the estimates by name. `lines` are labelled positions in all panels.
-    """
-    names = list(next(iter(panels.values())))
-    fig, (axes,) = blank(title, 1, len(panels), 1.2 + 0.24 * len(names), sharey=True)
-    for ax, (label, scores) in zip(axes, panels.items(), strict=True):
-        for says, at in lines.items():
-            ax.axvline(at, color="black", linewidth=0.9, linestyle="--", label=says)
-        for place, name in enumerate(names):
-            value, low, high = scores[name]
-            ax.errorbar([value], [place], xerr=[[value - low], [high - value]], color=BLUE, marker="o", linestyle="")
-        ax.set_xlabel(label)
-        if log:
-            logarithmic(ax.xaxis)
-    axes[0].set_yticks(range(len(names)), names)
-    axes[0].invert_yaxis()
-    legend(fig, axes)
-    return fig
-
-
-@style()
-def against_cost(
-    panels: Mapping[str, Mapping[str, tuple[float, Interval]]], xlabel: str, ylabel: str, title: str
-) -> Figure:
-    """A score with its interval against its cost, on a log axis, one panel per data set and one marker per method.
-
-    `panels` maps titles to the cost and the score of each method. Methods differ in marker and colour.
-    """
-    methods = dict.fromkeys(name for panel in panels.values() for name in panel)
-    look = {
-        name: Look(LOOKS[place % len(LOOKS)].colour, marker, "")
-        for place, (name, marker) in enumerate(zip(methods, "osD^vP*X<>p", strict=False))
-    }
-    rows = -(-len(panels) // 2)
-    fig, axes = blank(title, rows, 2, 0.9 + 1.9 * rows)
-    for ax, (name, panel) in zip(axes.flat, panels.items(), strict=False):
-        for method, (cost, score) in panel.items():
-            measured(ax, [cost], score, look[method], method)
-        ax.set(title=name, xlabel=xlabel)
-        logarithmic(ax.xaxis)
-    for ax in axes[:, 0]:
-        ax.set_ylabel(ylabel)
-    for ax in axes.flat[len(panels) :]:
-        ax.set_visible(False)
-    legend(fig, axes)
     return fig

@@ -12,7 +12,20 @@ from numpy.typing import ArrayLike
 
 from rndlib import checks
 from rndlib.paper.evidence.statistics import calibration
-from rndlib.paper.figures.style import BLACK, BLUE, GREY, LOOKS, Figure, blank, legend, name_panel, predicted, style
+from rndlib.paper.figures.style import (
+    BLACK,
+    BLUE,
+    GREY,
+    LOOKS,
+    Figure,
+    Interval,
+    blank,
+    draw_series,
+    legend,
+    name_panel,
+    predicted,
+    style,
+)
 from rndlib.theory.laws import Gaussian
 
 Square = Float[np.ndarray, "points points"]
@@ -82,6 +95,24 @@ def covariances(theory: Square, others: Mapping[str, Square], title: str) -> Fig
         ax.grid(False)
     bar = fig.colorbar(colours, ax=axes, extend="both", shrink=0.9)
     bar.set_label("covariance of two test points\n(theoretical standard deviations)")
+    return fig
+
+
+@style()
+def covariances_of_squares(series: Mapping[str, Interval], theory: str, title: str) -> Figure:
+    """Covariance over networks at two test points against the theory's, one marker per pair of points.
+
+    `series` maps labels to the theory's covariances, the measured ones, and their standard errors, over the product of
+    variances. The bars are two standard errors. `theory` labels the diagonal.
+    """
+    fig, ((ax,),) = blank(title, height=3.6)
+    top = max(float(predictions.max()) for predictions, _, _ in series.values())
+    predicted(ax, [0, top], [0, top], theory, "--")
+    bars = {label: (at, (value, value - 2 * e, value + 2 * e)) for label, (at, value, e) in series.items()}
+    draw_series(ax, bars, 0.006 * top)
+    ax.set_xlabel("theoretical covariance at $x$ and $x'$ (over both variances)")
+    ax.set_ylabel("covariance over networks\n(over both variances)")
+    ax.legend()
     return fig
 
 
