@@ -20,7 +20,7 @@ from rndlib.network import MLP
 from rndlib.training.backends.torch import value
 from rndlib.training.report import DivergenceError
 
-Points = Float[np.ndarray, "points *shape"]
+Points = Float[np.ndarray, "_points *shape"]
 Weights = dict[str, Tensor]
 """By name, with the networks on the first axis."""
 
