@@ -46,7 +46,7 @@ _STYLE: dict[Any, Any] = {
     "mathtext.fontset": "cm",
 }
 
-Interval = tuple[Any, Any, Any] | Float[np.ndarray, "3 *places"]
+Interval = tuple[Any, Any, Any] | Float[np.ndarray, "3 ..."]
 """An estimate with the low and the high end of its interval: an `Estimate`, three arrays, or one of three rows."""
 
 
