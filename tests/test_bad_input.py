@@ -114,7 +114,6 @@ def _cases():
         yield kind, "seed", -1, "at least 0"
         yield kind, "seed", 0.5, "whole number"
         yield kind, "backend", "numpy", "choose one of 'jax'"
-        yield kind, "dtype", "float16", "'float32', 'float64'"
         yield kind, "solver", "adam", "GradientFlow"
     for kind in ENSEMBLES:
         yield kind, "members", 0, "at least 1"

@@ -1,4 +1,4 @@
-"""What estimators promise of their numbers: shapes, samples, seeds, precision, and that a fit is kept as it was.
+"""What estimators promise of their numbers: shapes, samples, seeds, and that a fit is kept as it was.
 
 Notebooks 01 and 03 hold them to their laws, and tests/test_definitions.py to their definitions.
 """
@@ -78,15 +78,6 @@ def test_a_seed_decides_everything_and_the_numbers_around_it_nothing():
     assert np.linalg.norm(more - functions) < GradientFlow().rtol * np.linalg.norm(functions)
 
 
-def test_single_precision_only_rounds():
-    double, single = (RND(NET, 2, 2, dtype=dtype).fit(X).errors(X_TEST) for dtype in ("float64", "float32"))
-    assert single.dtype == np.float64
-    # Eq. 1 adds up 64 terms of rounding 2^-24; a hundred of them are a generous bound.
-    scale = np.abs(double).max() + 10
-    np.testing.assert_allclose(single, double, atol=100 * 2**-24 * scale)
-    assert not np.array_equal(single, double)
-
-
 def test_labels_play_no_part_in_rnd():
     np.testing.assert_array_equal(RND(NET, 2).fit(X).errors(X_TEST), RND(NET, 2).fit(X, Y).errors(X_TEST))
 
@@ -101,7 +92,6 @@ OTHER = {
     "seed": 5,
     "backend": "jax",
     "solver": GradientFlow(time=1.0),
-    "dtype": "float32",
     "directions": "independent",
     "noise_std": 0.7,
     "mean": lambda X: np.ones(len(X)),

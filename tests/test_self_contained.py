@@ -109,7 +109,5 @@ def test_settings_that_change_nothing():
     model = DeepEnsemble(MLP(3, width=32), 2, solver=FLOW).fit(DATA.X, DATA.y)
     functions = model.functions(DATA.X_test)
     np.testing.assert_array_equal(model.set_params().functions(DATA.X_test), functions)  # no parameter, so still fitted
-    single: Any = np.float32
-    assert DeepEnsemble(MLP(3, width=32), 2, dtype=single, solver=FLOW).fit(DATA.X, DATA.y).dtype is single
     with pytest.raises(ValueError, match="directions = 'shared': each head of a linearised"):
         BayesianRND(MLP(3), directions="shared", linearised=True)

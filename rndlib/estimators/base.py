@@ -21,7 +21,7 @@ from rndlib import checks
 from rndlib.any_network import AnyNetwork
 from rndlib.estimators import departure
 from rndlib.estimators.automatic import Units, choose, prior_std
-from rndlib.estimators.exact import Exact
+from rndlib.estimators.exact import Exact, fits
 from rndlib.estimators.fits import Linear, Steps
 from rndlib.estimators.functions import Following, Networks
 from rndlib.network import MLP
@@ -62,7 +62,6 @@ class Estimator(Networks, BaseEstimator):
     random_state: Any = None
     backend: str | None = None
     solver: Solver | None = None
-    dtype: Any = "float64"
     input_scales: Any = None
 
     # No annotations, so not parameters.
@@ -72,7 +71,7 @@ class Estimator(Networks, BaseEstimator):
     gamma = None  # of estimators without values
     linearised = False  # of estimators that cannot be
     _covered = True  # whether a theorem is about them
-    _labels_of_mean = None  # of estimators that train a mean on labels
+    _any_length = False  # or automatic ones take as many points as N x N matrices fit in memory
     _as_fitted = None
 
     def __post_init__(self):
@@ -98,7 +97,6 @@ class Estimator(Networks, BaseEstimator):
         checks.whole("seed", self.seed, at_least=0)
         if self.backend is not None:
             checks.choice("backend", self.backend, backends.BACKENDS)
-        checks.choice("dtype", self._precision, ("float32", "float64"))
         if self.noise_std is not None:
             checks.non_negative("noise_std", self.noise_std)
         checks.require(isinstance(self.linearised, bool), f"linearised = {self.linearised!r}: give True or False")
@@ -195,7 +193,7 @@ class Estimator(Networks, BaseEstimator):
                 outputs == now._outputs, f"y has outputs {outputs}: give {now._outputs}, as in the first call"
             )
             now._labels = labels.reshape(len(points), -1) - now._prior(given)
-        now._fit = now._fit.further(now, points, now._labels_of_mean)
+        now._fit = now._fit.further(now, points)
         report = now._fit.trained.report
         now._report = replace(report, notes=(*report.notes, STREAM), departure=None)
         self._fit, self._report, self._as_fitted = now._fit, now._report, now
@@ -233,33 +231,35 @@ class Estimator(Networks, BaseEstimator):
         self.noise_std_ = noise if self._outputs else float(noise[0])
         if self.net is None:
             self.input_scales_, self.log_evidence_ = choice.units.scale, choice.log_evidence
-            self._labels = None if labels is None else self._units.labels(labels)
-            return self._units.inputs(points)
-        # A network of the user's own may look up whole numbers, whose scale says nothing.
-        looked_up = isinstance(self.net, AnyNetwork) and bool((points == np.round(points)).all())
-        if self.prior is not None:
+        elif self.prior is not None:
             self.net_, self._units = self.prior._network(self.net_, points, self.backend), Units(prior=self.prior)
         inputs = self._units.inputs(points)
-        deviation = None if labels is None else prior_std(self.net_, inputs)
-        checks.scales(points[:1] if looked_up else points, labels, deviation, self._noise)
-        self._labels: Any = labels
+        if self.net is not None:
+            # A network of the user's own may look up whole numbers, whose scale says nothing.
+            looked_up = isinstance(self.net, AnyNetwork) and bool((points == np.round(points)).all())
+            deviation = None if labels is None else prior_std(self.net_, inputs)
+            checks.scales(points[:1] if looked_up else points, labels, deviation, self._noise)
+        self._labels: Any = None if labels is None else self._units.labels(labels)
         return inputs
 
-    def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Points (N, *shape) and labels (N, *outputs) as float64, in the user's units, and `net_` for them.
+    def _validated(self, X: Any, y: Any, shape: tuple[int, ...] | None = None) -> tuple[Any, Any]:
+        """Points (N, *shape) as float64 and labels, in the user's units; of new points, those of a fit have a `shape`.
 
         A `y` of "no_validation" is scikit-learn's word for no labels where there have to be some.
         """
-        labelled = not isinstance(y, str | None)
+        if isinstance(self.net, AnyNetwork):
+            validate_data(self, X, y, reset=shape is None, skip_check_array=True)  # names, and whether y is needed
+            return checks.points_of_any_shape("X", X, shape), y
+        # X in row order: data frames are stored by columns, and the memory order changes rounding.
+        options: Any = {} if isinstance(y, str | None) else {"y_numeric": True, "multi_output": True}
+        read: Any = validate_data(self, X, y, reset=shape is None, dtype=np.float64, order="C", **options)
+        return read if options else (read, y)
+
+    def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Points (N, *shape) and labels (N, *outputs) as float64, in the user's units, and `net_` for them."""
         if isinstance(self.net, AnyNetwork):
             backends.of(self.net, self.backend)
-            validate_data(self, X, y, skip_check_array=True)  # names of columns, and whether labels are needed
-            points: Any = checks.points_of_any_shape("X", X)
-        else:
-            # X in row order: data frames are stored by columns, and the memory order changes rounding.
-            options: Any = {"y_numeric": True, "multi_output": True} if labelled else {}
-            read = validate_data(self, X, y, dtype=np.float64, order="C", **options)
-            points, y = read if labelled else (read, y)
+        points, y = self._validated(X, y)
         net: Any = self.net
         if callable(self.net):
             columns = points.shape[1]
@@ -272,7 +272,7 @@ class Estimator(Networks, BaseEstimator):
             net.examine(points)
         self.net_: Any = net
         self._shape = points.shape[1:]
-        return points, checks.outputs("y", y, len(points)) if labelled else None
+        return points, None if isinstance(y, str | None) else checks.outputs("y", y, len(points))
 
     def _read_next(self, points: np.ndarray, X_next: Any, terminal: Any) -> Following | None:
         """What follows the training points; None without `gamma`."""
@@ -284,16 +284,9 @@ class Estimator(Networks, BaseEstimator):
         return Following(states, reference.discounts(self.gamma, terminal, states, len(points)))
 
     def _points(self, X: Any) -> tuple[Any, Any]:
-        """Points of the shape of the training points, as float64: in the user's units, and as the network reads them.
-
-        They are checked by this estimator, whose columns have names, and read as the fitted one does.
-        """
+        """Points of the shape of the training points: in the user's units, and as the network reads them."""
         fitted = self._fitted
-        if isinstance(fitted.net, AnyNetwork):
-            validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
-            points: Any = checks.points_of_any_shape("X", X, fitted._shape)
-        else:
-            points = validate_data(self, X, reset=False, dtype=np.float64, order="C")
+        points, _ = fitted._validated(X, "no_validation", fitted._shape)
         return points, fitted._units.inputs(points)
 
     def _prior(self, points: np.ndarray) -> Any:
@@ -309,6 +302,12 @@ class Estimator(Networks, BaseEstimator):
 
     # ------------------------------------------------------------------------------------------------ what a fit leaves
 
+    def _train(self, X: np.ndarray) -> Exact | Linear | Steps:
+        """Train the networks on X: at infinite width if none is given, or else linearised, or by the solver."""
+        if self.net is None and (fits(len(X)) or not self._any_length):
+            return Exact.fit(self, X)
+        return (Linear if self._linear else Steps).fit(self, X)
+
     def _end(self: Model, fit: Exact | Linear | Steps, X: np.ndarray) -> Model:
         """Keep what training on X left, and a copy of the estimator for predictions.
 
@@ -316,7 +315,7 @@ class Estimator(Networks, BaseEstimator):
         """
         self._fit = fit
         covered = isinstance(fit, Steps) and self._covered and self._following is None
-        found, refusal = departure.of(self, X, self._labels) if covered else (None, ())
+        found, refusal = departure.of(self, X) if covered else (None, ())
         notes = (*self._notes, *fit.trained.report.notes, *refusal)
         if isinstance(self.net_, AnyNetwork) and self.net_.untrained:
             notes += (f"Not trained, as they start the same in every draw: {', '.join(self.net_.untrained)}.",)

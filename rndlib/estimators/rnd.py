@@ -11,8 +11,7 @@ from sklearn.base import OutlierMixin, clone
 
 from rndlib import checks
 from rndlib.estimators.base import Estimator, Functions, Variances
-from rndlib.estimators.exact import Exact, fits
-from rndlib.estimators.fits import Linear, Steps
+from rndlib.estimators.exact import Exact
 from rndlib.theory.crowding import warn_if_narrow
 from rndlib.training.problem import Drawn
 from rndlib.training.weights import Role
@@ -62,19 +61,12 @@ class Distillation(Estimator):
         model, points = self._before(X)
 
         def both(drawn: Drawn) -> Float[np.ndarray, "bodies 2 heads t"]:
-            u = model._functions(drawn.start, points, model._precision)
-            return np.stack(np.broadcast_arrays(u, model._target(drawn, points, model._precision)), axis=1)
+            u = model._functions(drawn.start, points)
+            return np.stack(np.broadcast_arrays(u, model._target(drawn, points)), axis=1)
 
         each = model._at_start(both, points)
         u, g = (model._units.spread(each[:, i].reshape(-1, len(points)), model._outputs) for i in (0, 1))
         return u, g
-
-    def _fit_networks(self, X: np.ndarray) -> Exact | Linear | Steps:
-        """Train all bodies on X, and the mean estimate on labels."""
-        y: Any = self._labels_of_mean
-        if self.net is None and (fits(len(X)) or not self._bayesian):
-            return Exact.fit(self, X, np.zeros((len(X), 1)) if y is None else y)
-        return (Linear if self._linear else Steps).fit(self, X, y)
 
     @property
     def _sizes(self) -> tuple[int, int]:
@@ -115,8 +107,8 @@ class RND(OutlierMixin, Distillation):
     gamma: Discount factor of value RND, 0 or more, by temporal differences on transitions to `X_next`. The errors are
         draws from `laws.value_rnd_error`, and `variance` is that of an ensemble of value functions. It takes
         `GradientDescent`, or is linearised and trained to the fixed point.
-    seed, random_state, backend, solver, dtype, input_scales: As in `DeepEnsemble`. With the same seed, predictor,
-        target and ensembles are still independent of each other.
+    seed, random_state, backend, solver, input_scales: As in `DeepEnsemble`. With the same seed, predictor, target and
+        ensembles are still independent of each other.
 
     >>> from rndlib import MLP, RND, datasets
     >>> data = datasets.toy(seed=0, n_test=5)
@@ -159,7 +151,7 @@ class RND(OutlierMixin, Distillation):
         self._following = self._read_next(points, X_next, terminal)
         if not self._linear:
             warn_if_narrow(self.net_, self.heads)
-        fit = self._fit_networks(points)
+        fit = self._train(points)
         self._held_out: Any = fit.held_out() if isinstance(fit, Exact) else None
         held_out, rate = self._held_out, 0.1 if self.false_alarms is None else self.false_alarms
         if held_out is None and self.false_alarms is not None:
