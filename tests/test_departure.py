@@ -151,7 +151,6 @@ FAR = [
 def found_of(name, strength, kind):
     """The departure of a fit of notebook 08's setting with few networks, and the ratio that is stored of thousands."""
     setting: Any = SETTINGS[name][strength]()
-    (row,) = (row for row in advice.table() if (row.assumption, row.strength) == (name, strength))
     options = {"seed": 100, "solver": setting.solver}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -161,7 +160,9 @@ def found_of(name, strength, kind):
             make, bodies = {"rnd": RND, "bayesian": BayesianRND}[kind], 32 if setting.heads == 1 else 4
             noise = {"noise_std": setting.told_noise_std} if kind == "bayesian" else {}
             model = make(setting.net, setting.heads, bodies, **options, **noise).fit(setting.X)
-    ratio = row.ratios[{"ensemble": "ensemble_to_law", "rnd": "rnd_to_law", "bayesian": "bayesian"}[kind]].value
+    ratio = advice.table()[name][strength][
+        {"ensemble": "ensemble_to_law", "rnd": "rnd_to_law", "bayesian": "bayesian"}[kind]
+    ].value
     if name == "noise":  # the stored ratio is to the posterior of the noise there is, not of the noise told
         told, true = (
             laws.posterior(setting.net, setting.X, setting.y, setting.X_test, noise_std=noise).var

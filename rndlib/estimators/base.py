@@ -32,6 +32,7 @@ from rndlib.training.solvers import GradientDescent, GradientFlow, Report, Solve
 Functions = Float[np.ndarray, "functions t *outputs"]
 Variances = Float[np.ndarray, "t *outputs"]
 Prediction = Variances | tuple[Variances, Variances]
+Fit = Exact | Linear | Steps
 Model = TypeVar("Model", bound="Estimator")
 
 CHOSEN = ("net_", "noise_std_", "input_scales_", "log_evidence_")
@@ -70,6 +71,7 @@ class Estimator(Networks, BaseEstimator):
     prior = None  # of estimators whose prior is not chosen
     gamma = None  # of estimators without values
     linearised = False  # of estimators that cannot be
+    _labelled = True  # or labels are ignored
     _covered = True  # whether a theorem is about them
     _any_length = False  # or automatic ones take as many points as N x N matrices fit in memory
     _as_fitted = None
@@ -153,6 +155,38 @@ class Estimator(Networks, BaseEstimator):
         if not isinstance(fitted._fit, Exact):
             return self._variance_of(self._values(X))
         return fitted._deviations(fitted._fit.moments(self._points(X)[1])[1]) ** 2
+
+    def fit(
+        self: Model,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        X_next: ArrayLike | None = None,
+        terminal: ArrayLike | None = None,
+    ) -> Model:
+        """Train all networks on X (N, in_dim) and, but for RND, labels y (N,) or (N, outputs).
+
+        Ensembles need labels. Bayesian RND trains a mean network on them if they are given and `mean` is not. RND
+        ignores them; they exist for scikit-learn pipelines. With `gamma`, y are rewards, `X_next` (N, in_dim) the
+        states that follow X, and `terminal` (N,) says of which transitions nothing follows. No state may be in X twice.
+
+        Warns with `DepartureWarning` if variance or mean are far from the theorem's, with `HeadsWarning` if RND has too
+        many heads for the width, with `ScaleWarning` if X or y are on scales that no network is made for, and with
+        `ConditionWarning` if training may take long.
+
+        Raises
+        ------
+        ValueError: X has a singular kernel.
+        DivergenceError: A network diverged.
+
+        >>> from rndlib import MLP, DeepEnsemble, datasets
+        >>> data = datasets.toy(seed=0)
+        >>> DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y).report.converged
+        True
+        """
+        points = self._begin(X, y if self._labelled else None)
+        self._following = self._read_next(points, X_next, terminal)
+        return self._end(self._train(points), points)
 
     @available_if(_given)
     def partial_fit(self: Any, X: ArrayLike, y: ArrayLike | None = None) -> Any:
@@ -247,13 +281,14 @@ class Estimator(Networks, BaseEstimator):
 
         A `y` of "no_validation" is scikit-learn's word for no labels where there have to be some.
         """
+        labelled = not isinstance(y, str | None)
         if isinstance(self.net, AnyNetwork):
             validate_data(self, X, y, reset=shape is None, skip_check_array=True)  # names, and whether y is needed
             return checks.points_of_any_shape("X", X, shape), y
         # X in row order: data frames are stored by columns, and the memory order changes rounding.
-        options: Any = {} if isinstance(y, str | None) else {"y_numeric": True, "multi_output": True}
+        options: Any = {"y_numeric": True, "multi_output": True} if labelled else {}
         read: Any = validate_data(self, X, y, reset=shape is None, dtype=np.float64, order="C", **options)
-        return read if options else (read, y)
+        return read if labelled else (read, y)
 
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Points (N, *shape) and labels (N, *outputs) as float64, in the user's units, and `net_` for them."""
@@ -302,13 +337,13 @@ class Estimator(Networks, BaseEstimator):
 
     # ------------------------------------------------------------------------------------------------ what a fit leaves
 
-    def _train(self, X: np.ndarray) -> Exact | Linear | Steps:
+    def _train(self, X: np.ndarray) -> Fit:
         """Train the networks on X: at infinite width if none is given, or else linearised, or by the solver."""
         if self.net is None and (fits(len(X)) or not self._any_length):
             return Exact.fit(self, X)
         return (Linear if self._linear else Steps).fit(self, X)
 
-    def _end(self: Model, fit: Exact | Linear | Steps, X: np.ndarray) -> Model:
+    def _end(self: Model, fit: Fit, X: np.ndarray) -> Model:
         """Keep what training on X left, and a copy of the estimator for predictions.
 
         Warns with `DepartureWarning` if networks are far from the theorem.

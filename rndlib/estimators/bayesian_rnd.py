@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from rndlib import checks
 from rndlib.estimators.automatic import MeanFunction
-from rndlib.estimators.base import Functions, Variances
+from rndlib.estimators.base import Fit, Functions, Variances
 from rndlib.estimators.exact import Exact
 from rndlib.estimators.regressor import Regressor
 from rndlib.estimators.rnd import Distillation
@@ -82,21 +82,10 @@ class BayesianRND(Regressor, Distillation):
         tags.target_tags.required = False  # errors and variances need no labels
         return tags
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "BayesianRND":
-        """Train the predictors on X (N, in_dim), and the mean network on y (N,) if y is given and `mean` is not.
-
-        Warns with `DepartureWarning` if the variance or the mean is far from the theorem's. Raises as in
-        `DeepEnsemble.fit`.
-
-        >>> from rndlib import MLP, BayesianRND, datasets
-        >>> data = datasets.toy(seed=0)
-        >>> BayesianRND(MLP(3, width=64), heads=4, bodies=2).fit(data.X, data.y).report.converged
-        True
-        """
-        points = self._begin(X, y)
+    def _train(self, X: np.ndarray) -> Fit:
         if self.mean is not None:
             self._labels = None
-        return self._end(self._train(points), points)
+        return super()._train(X)
 
     def sample_y(
         self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.Generator | None = 0

@@ -1,19 +1,14 @@
 """Deep ensembles, standard and Bayesian: independent networks of one output, trained on the same labels."""
 
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TypeVar
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
 from rndlib.estimators.automatic import MeanFunction
-from rndlib.estimators.base import Estimator, Functions, Variances
+from rndlib.estimators.base import Estimator, Fit, Functions, Variances
 from rndlib.estimators.regressor import Regressor
-from rndlib.training.problem import Drawn
-
-Members = TypeVar("Members", bound="_Ensemble")
 
 
 @dataclass(eq=False, repr=False)
@@ -26,40 +21,13 @@ class _Ensemble(Regressor, Estimator):
         super()._check()
         checks.whole("members", self.members, at_least=1)
 
-    def fit(
-        self: Members,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        X_next: ArrayLike | None = None,
-        terminal: ArrayLike | None = None,
-    ) -> Members:
-        """Train every member on X (N, in_dim), y (N,), or (N, outputs) with one head per output.
-
-        With `gamma`, y are rewards, `X_next` (N, in_dim) the states that follow X, and `terminal` (N,) says of which
-        transitions nothing follows. No state may be in X twice.
-
-        Warns with `DepartureWarning` if the members are far from the theorem, with `ScaleWarning` if X or y are on
-        scales that no network is made for, and with `ConditionWarning` if training may take long.
-
-        Raises
-        ------
-        ValueError: X has a singular kernel.
-        DivergenceError: A network diverged.
-
-        >>> from rndlib import MLP, DeepEnsemble, datasets
-        >>> data = datasets.toy(seed=0)
-        >>> DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y).report.converged
-        True
-        """
-        points = self._begin(X, y)
-        self._following = self._read_next(points, X_next, terminal)
+    def _train(self, X: np.ndarray) -> Fit:
         outputs = self._labels.shape[1]
         checks.require(
             outputs == 1 or not self._linear,
             f"y has {outputs} outputs: a linearised ensemble has one: fit one for each",
         )
-        return self._end(self._train(points), points)
+        return super()._train(X)
 
     def functions(self, X: ArrayLike) -> Functions:
         """Every member's trained function at X (T, in_dim): (members, T), in the units of y.
@@ -91,9 +59,6 @@ class _Ensemble(Regressor, Estimator):
     @property
     def _sizes(self) -> tuple[int, int]:
         return int(np.prod(self._outputs, dtype=int)), int(self.members)
-
-    def _goal(self, drawn: Drawn) -> Float[np.ndarray, "1 heads n"]:
-        return self._labels.T[None]
 
     def _values(self, X: ArrayLike) -> Functions:
         return self.functions(X)

@@ -55,15 +55,15 @@ class Steps:
     @classmethod
     def _from(cls, model: Any, X: Points, networks: Begin, mean: Begin | None) -> "Steps":
         def train(role: Role, heads: int, bodies: int, begin: Begin, targets: Callable[[Drawn], PerHead]) -> Trained:
+            drawn: dict[tuple[int, ...], Drawn] = {}
+
             def begun(block: list[int]) -> Drawn:
-                drawn, params = begin(block)
-                return drawn._replace(start=params)
+                drawn[tuple(block)], params = begin(block)
+                return drawn[tuple(block)]._replace(start=params)
 
             task = Task(model.net_, heads, bodies, role, model._seed, X, begun, targets, model._noise, model._following)
             trained = (model.solver or GradientFlow()).train(task, model._loaded)
-            drawn = [task.drawn[tuple(block)] for block, _ in trained.blocks]
-            # Targets are differentiated at the weights of the start, which the fit keeps as such.
-            return replace(trained, drawn=[each._replace(start=each.tangent) for each in drawn])
+            return replace(trained, drawn=[drawn[tuple(block)] for block, _ in trained.blocks])
 
         def shifted(drawn: Drawn) -> PerHead:
             # The mean network starts at 0: its initial function is subtracted.

@@ -68,10 +68,11 @@ class Networks:
         return Drawn(start, tangent, target, directions, offsets)
 
     def _target(self, drawn: Drawn, X: Points) -> PerHead:
-        """The fixed random function at X: J psi (Proposition 4.1), a network that is not trained, or 0."""
-        if drawn.directions is not None:
-            return self._loaded.tangents(self.net_, drawn.tangent, drawn.directions, X, "float64")
-        return np.zeros((1, 1, 1)) if drawn.target is None else self._functions(drawn.target, X)
+        """The fixed random function at X: J psi (Proposition 4.1), and networks that are not trained; or 0."""
+        target = np.zeros((1, 1, 1)) if drawn.target is None else self._functions(drawn.target, X)
+        if drawn.directions is None:
+            return target
+        return target + self._loaded.tangents(self.net_, drawn.tangent, drawn.directions, X, "float64")
 
     def _fixed(self, drawn: Drawn, X: Points) -> PerHead:
         """What is added to the networks at X: the fixed function, or minus it where it is a target."""
@@ -80,7 +81,7 @@ class Networks:
 
     def _goal(self, drawn: Drawn) -> PerHead:
         """y, what e is trained to at the training points."""
-        return np.zeros((1, 1, 1))
+        return self._labels.T[None] if self._role is Role.MEMBER else np.zeros((1, 1, 1))
 
     def _start(self, drawn: Drawn, X: Points) -> PerHead:
         """e before training, at X."""

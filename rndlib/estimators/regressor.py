@@ -35,8 +35,7 @@ class Regressor(RegressorMixin):
         >>> abs(model.predict(data.X) - data.y).max() < 1e-6
         np.True_
         """
-        fitted = self._fitted
-        exact = isinstance(fitted._fit, Exact)
+        fitted, exact = self._fitted, isinstance(self._fitted._fit, Exact)
         if exact and fitted._labels is not None:
             points, inputs = self._points(X)
             if not return_std:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin, clone
 
 from rndlib import checks
-from rndlib.estimators.base import Estimator, Functions, Variances
+from rndlib.estimators.base import Estimator, Fit, Functions, Variances
 from rndlib.estimators.exact import Exact
 from rndlib.theory.crowding import warn_if_narrow
 from rndlib.training.problem import Drawn
@@ -121,6 +121,7 @@ class RND(OutlierMixin, Distillation):
     false_alarms: float | None = None
     gamma: float | None = None
 
+    _labelled = False
     _scale = 0.5  # Eq. 2, in the units of an ensemble's variance
 
     def _check(self) -> None:
@@ -128,39 +129,19 @@ class RND(OutlierMixin, Distillation):
         if self.false_alarms is not None:
             checks.fraction("false_alarms", self.false_alarms)
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | None = None,
-        *,
-        X_next: ArrayLike | None = None,
-        terminal: ArrayLike | None = None,
-    ) -> "RND":
-        """Train the predictors on X (N, in_dim). y is ignored; it exists for scikit-learn pipelines.
-
-        With `gamma`, `X_next` (N, in_dim) are the states that follow X, and `terminal` (N,) says of which transitions
-        nothing follows. No state may be in X twice.
-
-        Warns with `HeadsWarning` if there are too many heads for the width. Raises as in `DeepEnsemble.fit`.
-
-        >>> from rndlib import MLP, RND, datasets
-        >>> RND(MLP(3, width=64), heads=4, bodies=2).fit(datasets.toy(seed=0).X).report.converged
-        True
-        """
-        points = self._begin(X)
-        self._following = self._read_next(points, X_next, terminal)
+    def _train(self, X: np.ndarray) -> Fit:
         if not self._linear:
-            warn_if_narrow(self.net_, self.heads)
-        fit = self._train(points)
+            warn_if_narrow(self.net_, self.heads, stacklevel=4)
+        fit = super()._train(X)
         self._held_out: Any = fit.held_out() if isinstance(fit, Exact) else None
         held_out, rate = self._held_out, 0.1 if self.false_alarms is None else self.false_alarms
         if held_out is None and self.false_alarms is not None:
-            order = np.random.default_rng(self._seed).permutation(len(points))
-            out, rest = np.split(order, [max(1, len(points) // 5)])
+            order = np.random.default_rng(self._seed).permutation(len(X))
+            out, rest = np.split(order, [max(1, len(X) // 5)])
             part: Any = clone(self)
-            held_out = part.set_params(false_alarms=None).fit(points[rest]).variance(points[out])
+            held_out = part.set_params(false_alarms=None).fit(X[rest]).variance(X[out])
         self._threshold = None if held_out is None else quantile_of_new(held_out, rate)
-        return self._end(fit, points)
+        return fit
 
     def score_samples(self, X: ArrayLike) -> Variances:
         """Similarity of each row of X (T, in_dim) to the training points: minus `variance`, (T,).

@@ -13,14 +13,14 @@ NAMES = {"RND / ensemble": "rnd", "Bayesian RND / posterior": "bayesian"}
 
 def ratios(assumption: str, strength: str) -> dict[str, Ratio]:
     """Both ratios at one setting, by the words for them."""
-    (row,) = (row for row in advice.table() if (row.assumption, row.strength) == (assumption, strength))
-    return {words: row.ratios[name] for words, name in NAMES.items()}
+    found = advice.table()[assumption][strength]
+    return {words: found[name] for words, name in NAMES.items()}
 
 
 def panels(assumption: str) -> dict[str, dict[str, Ratio]]:
     """One assumption whose strengths are names, for `figures.intervals`: each ratio by strength."""
-    own = [row for row in advice.table() if row.assumption == assumption]
-    return {words: {row.strength: row.ratios[name] for row in own} for words, name in NAMES.items()}
+    own = advice.table()[assumption]
+    return {words: {strength: found[name] for strength, found in own.items()} for words, name in NAMES.items()}
 
 
 def series(assumption: str) -> tuple[list[str], dict[str, list[Ratio]], str]:
@@ -38,12 +38,8 @@ def _number(strength: str) -> float:
 def rows() -> dict[str, list[tuple[str, dict[str, Ratio]]]]:
     """The whole table for `figures.departure_map`: by assumption, its strengths with both ratios."""
     return {
-        about["row"]: [
-            (row.strength, {words: row.ratios[of] for words, of in NAMES.items()})
-            for row in advice.table()
-            if row.assumption == name
-        ]
-        for name, about in advice.words().items()
+        advice.words()[assumption]["row"]: [(strength, ratios(assumption, strength)) for strength in own]
+        for assumption, own in advice.table().items()
     }
 
 
