@@ -60,20 +60,18 @@ class Activation:
         if not callable(self.function):
             raise ValueError(f"function = {self.function!r}: give a function phi(u, xp)")
         with np.errstate(all="ignore"):
-            for compute in (lambda u: self(u, NUMPY), lambda u: self.value_and_slope(u)[1]):
-                part = compute(_PROBE)
-                if not isinstance(part, np.ndarray) or part.shape != _PROBE.shape:
-                    shape = getattr(part, "shape", type(part).__name__)
-                    raise ValueError(
-                        f"function of Activation {self.name!r} maps an array of shape {_PROBE.shape} to {shape}: "
-                        "return an array of the same shape"
-                    )
-                if not np.isfinite(part).all():
-                    place = float(_PROBE[~np.isfinite(part)][0])
-                    raise ValueError(
-                        f"function of Activation {self.name!r}: its value or slope at u = {place:.3g} is not finite; "
-                        "mind that both branches of xp.where are evaluated"
-                    )
+            value = self(_PROBE, NUMPY)
+            if np.shape(value) != _PROBE.shape:
+                raise ValueError(
+                    f"function of Activation {self.name!r} maps an array of shape {_PROBE.shape} to {np.shape(value)}: "
+                    "return an array of the same shape"
+                )
+            bad = _PROBE[~np.isfinite(value + self.value_and_slope(_PROBE)[1])]
+        if bad.size:
+            raise ValueError(
+                f"function of Activation {self.name!r}: its value or slope at u = {bad[0]:.3g} is not finite; mind "
+                "that both branches of xp.where are evaluated"
+            )
 
     def __call__(self, u: Any, xp: Functions) -> Any:
         """phi(u) for an array of the library of `xp`; a ValueError if the function fails on such an array."""

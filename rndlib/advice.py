@@ -5,15 +5,13 @@
 
 import json
 import tomllib
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from math import isnan, log
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 Verdict = Literal["safe", "biased", "meaningless"]
-_WORST: tuple[Verdict, ...] = ("safe", "biased", "meaningless")
 
 
 class Ratio(NamedTuple):
@@ -35,29 +33,21 @@ class Ratio(NamedTuple):
         return "safe" if away <= log(1.25) else "biased" if abs(log(self.value)) <= log(2) else "meaningless"
 
 
-class Row(NamedTuple):
-    """One measured setting: which assumption it violates, how strongly, and its ratios.
+@cache
+def table() -> dict[str, dict[str, dict[str, Ratio]]]:
+    """The ratios of every measured setting: by the assumption that it violates, by how strongly, and by name.
 
     "rnd" is half the RND error over the ensemble variance, "bayesian" the Bayesian RND error over the posterior's.
 
     >>> from rndlib import advice
-    >>> row = advice.table()[0]
-    >>> row.assumption, row.strength, row.ratios["rnd"].verdict
-    ('width', '1024', 'safe')
+    >>> advice.table()["width"]["1024"]["rnd"].verdict
+    'safe'
     """
-
-    assumption: str
-    strength: str
-    ratios: Mapping[str, Ratio]
-
-
-@cache
-def table() -> tuple[Row, ...]:
-    """All measured settings, in the order of `words`."""
-    return tuple(
-        Row(row["assumption"], row["strength"], {name: Ratio(*ratio) for name, ratio in row["ratios"].items()})
-        for row in json.loads((files("rndlib") / "advice.json").read_text(encoding="utf-8"))["rows"]
-    )
+    found: dict[str, dict[str, dict[str, Ratio]]] = {name: {} for name in words()}
+    for row in json.loads((files("rndlib") / "advice.json").read_text(encoding="utf-8"))["rows"]:
+        ratios = {name: Ratio(*ratio) for name, ratio in row["ratios"].items()}
+        found[row["assumption"]][row["strength"]] = ratios
+    return found
 
 
 @cache
@@ -111,32 +101,32 @@ def explain_setting(**setting: Any) -> Advice:
     found = {name: _nearest(name, value) for name, value in setting.items()}
 
     def worst(name: str) -> Verdict:
-        verdicts: list[Verdict] = [row.ratios[name].verdict for rows in found.values() for row in rows]
-        return max(verdicts, key=_WORST.index)
+        verdicts: list[Verdict] = [ratios[name].verdict for near in found.values() for ratios in near.values()]
+        return max(verdicts, key=get_args(Verdict).index)
 
     reasons = []
     for name, near in found.items():
         about = words()[name]
         measured = "; ".join(
-            f"with {row.strength}, RND is {row.ratios['rnd'].value:.2g} of the ensemble's variance and Bayesian RND "
-            f"{row.ratios['bayesian'].value:.2g} of the posterior's"
-            for row in near
+            f"with {strength}, RND is {ratios['rnd'].value:.2g} of the ensemble's variance and Bayesian RND "
+            f"{ratios['bayesian'].value:.2g} of the posterior's"
+            for strength, ratios in near.items()
         )
         reasons.append(f"{about['label']}, {setting[name]} asked: {measured}. {about['why']} {about['advice']}")
     return Advice(worst("rnd"), worst("bayesian"), tuple(reasons))
 
 
-def _nearest(name: str, value: Any) -> list[Row]:
-    """The row of this strength, or those of the two numbers around it."""
-    own = {_number(row.strength): row for row in table() if row.assumption == name}
-    numbers = sorted(strength for strength in own if isinstance(strength, float))
-    if value in own:
-        return [own[value]]
+def _nearest(name: str, value: Any) -> dict[str, dict[str, Ratio]]:
+    """What was measured at this strength, or at the two numbers around it."""
+    own = table()[name]
+    known = {_number(strength): strength for strength in own}
+    numbers = sorted(strength for strength in known if isinstance(strength, float))
+    if value in known:
+        return {known[value]: own[known[value]]}
     if isinstance(value, str) or not numbers or isnan(value):
-        measured = ", ".join(row.strength for row in own.values())
-        raise ValueError(f"{name} = {value!r}: give one of {measured}, or a number where these are numbers")
-    below, above = ([n for n in numbers if n < value], [n for n in numbers if n > value])
-    return [own[number] for number in [*below[-1:], *above[:1]]]
+        raise ValueError(f"{name} = {value!r}: give one of {', '.join(own)}, or a number where these are numbers")
+    below, above = [n for n in numbers if n < value], [n for n in numbers if n > value]
+    return {known[number]: own[known[number]] for number in [*below[-1:], *above[:1]]}
 
 
 def _number(text: str) -> float | str:

@@ -119,15 +119,6 @@ def test_every_estimator(kind, solver):
     assert differ(lambda name: ESTIMATORS[kind](backend=name, solver=solver).fit(X, Y), everything) <= AGREE
 
 
-def test_evaluated_in_float32():
-    """A function of float32 has 24 bits; its sums over 32 units and the tangent's lose a few of them."""
-
-    def make(name):
-        return ESTIMATORS["independent"](backend=name, solver=SOLVERS[1], dtype="float32").fit(X, Y)
-
-    assert differ(make, lambda model: model.errors(X_TEST)) <= AGREE
-
-
 @pytest.mark.parametrize("solver", SOLVERS, ids=["limit", "finite", "descent"])
 @pytest.mark.parametrize("noise_std", [0.0, 0.3])
 def test_many_heads(solver, noise_std):

@@ -7,7 +7,6 @@ import pytest
 from networks import body, jacobian, relative, runge_kutta, values
 
 from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, GradientFlow
-from rndlib.training import problem
 from rndlib.training.backends.jax import in_float64
 from rndlib.training.weights import Role, draw, draw_directions, draw_offsets
 
@@ -103,13 +102,3 @@ def test_labels_of_zero_leave_a_mean_of_zero():
     """What the mean network starts from meets its targets but for rounding, which must not count as a residual."""
     model = BayesianRND(NET, 1, seed=SEED, solver=GradientFlow(inf)).fit(X, 0 * Y)
     np.testing.assert_allclose(model.predict(X_TEST), 0, atol=1e-9)
-
-
-@pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")
-def test_directions_in_groups_are_the_directions(monkeypatch):
-    """Independent directions are drawn for a few heads at a time, to spare memory; how many must not matter."""
-    model = BayesianRND(NET, HEADS, BODIES, directions="independent", seed=SEED, solver=GradientFlow(0.0))
-    model.fit(X)
-    expected = model.errors(X_TEST)
-    monkeypatch.setattr(problem, "DIRECTIONS_BYTES", 1)
-    np.testing.assert_allclose(model.errors(X_TEST), expected, rtol=0, atol=1e-12 * np.abs(expected).max())

@@ -10,12 +10,6 @@ from rndlib.paper.evidence.statistics import level, spread
 from rndlib.theory.crowding import CROWDING, HeadsWarning, warn_if_narrow
 
 
-def test_says_what_is_to_be_expected_and_what_to_do():
-    says = "spread of its variance over seeds is about 1.8 times"
-    with pytest.warns(HeadsWarning, match=f"256 heads on a body of width 1024: .*{says}.*widen the network"):
-        warn_if_narrow(MLP(3, width=1024), 256)
-
-
 @pytest.mark.parametrize(
     ("net", "heads"), [(MLP(3, width=1024), 16), (MLP(3, width=16), 1), (MLP(3, width=16, depth=1), 64)]
 )

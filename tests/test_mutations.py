@@ -161,10 +161,10 @@ def bias_of_scale_one(right, net, *args, **options):
 # ---------------------------------------------------------------------------------------------------------- estimators
 
 
-def last_layer_of_psi(right, model, drawn, X, dtype):
+def last_layer_of_psi(right, model, drawn, X):
     bodies = range(len(drawn.start[-1][0]))
     last = draw(model.net_, model.heads, model.seed, Role.TARGET, bodies)[-1]
-    return right(model, drawn, X, dtype) + model._functions([*drawn.start[:-1], last], X, dtype)
+    return right(model, drawn, X) + model._functions([*drawn.start[:-1], last], X)
 
 
 def divided_by_members(right, model, values):
@@ -175,14 +175,14 @@ def target_added(right, model, X):
     fitted, X = model._fitted, np.asarray(X)
 
     def values(drawn, params):
-        return fitted._functions(params, X, fitted.dtype) + fitted._target(drawn, X, fitted.dtype)
+        return fitted._functions(params, X) + fitted._target(drawn, X)
 
     return np.concatenate(fitted._trained.per_body(values))
 
 
 def without_tangent(right, model, X):
     fitted, X = model._fitted, np.asarray(X)
-    return np.concatenate(fitted._trained.per_body(lambda _, params: fitted._functions(params, X, fitted.dtype)))
+    return np.concatenate(fitted._trained.per_body(lambda _, params: fitted._functions(params, X)))
 
 
 def with_replacement(right, model, X, n_samples=1, random_state=0):
@@ -196,7 +196,7 @@ def initial_function_kept(right, model, X):
     fitted, X = model._fitted, np.asarray(X)
     if fitted._fit.mean is None:
         return right(model, X)
-    return np.concatenate(fitted._fit.mean.per_body(lambda _, params: fitted._functions(params, X, fitted.dtype)))
+    return np.concatenate(fitted._fit.mean.per_body(lambda _, params: fitted._functions(params, X)))
 
 
 MISTAKES = [

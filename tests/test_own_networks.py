@@ -162,7 +162,7 @@ def test_any_architecture(name):
     last, below = initial.tangent_kernels(net, IMAGES, bodies=2, heads=3)
     assert np.abs(last[:, 0, 1]).max() == 0
     assert np.linalg.eigvalsh((last + below)[0, 0, 0]).min() > 0
-    ensemble = DeepEnsemble(net, members=2, dtype="float32").fit(IMAGES, LABELS)
+    ensemble = DeepEnsemble(net, members=2).fit(IMAGES, LABELS)
     assert np.abs(ensemble.functions(IMAGES) - LABELS).max() < 1e-4
     assert tangent_kernels(ensemble, IMAGES).shape == (2, 1, 1, 6, 6)
 

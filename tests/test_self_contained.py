@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, GradientFlow, datasets
+from rndlib.estimators.exact import Exact
 from rndlib.jax import Function
 from rndlib.paper.fitted import tangent_kernels
 from rndlib.training import weights
@@ -44,13 +45,30 @@ CASES |= {f"{name} of a function": partial(MODELS[name], NETS["function"]) for n
 CASES |= {f"{kind.__name__}, automatic": kind for kind in (RND, BayesianRND, DeepEnsemble, BayesianEnsemble)}
 
 
+OTHER = {
+    "net": MLP(3, width=48),
+    "heads": 4,
+    "bodies": 1,
+    "members": 6,
+    "seed": 5,
+    "backend": "jax",
+    "solver": GradientFlow(time=1.0),
+    "linearised": False,
+    "noise_std": 0.7,
+    "mean": lambda X: np.ones(len(X)),
+    "prior_mean": lambda X: np.ones(len(X)),
+}
+
+
 def told(model: Any) -> list[np.ndarray]:
     """All numbers that a fitted model has for new points."""
-    found = [model.variance(DATA.X_test), *np.atleast_2d(model.initial(DATA.X_test))]
+    found = [np.array(model.report.residual), model.variance(DATA.X_test), *np.atleast_2d(model.initial(DATA.X_test))]
     found.append(model.functions(DATA.X_test) if hasattr(model, "functions") else model.errors(DATA.X_test))
-    if hasattr(model, "predict") and not isinstance(model, RND):
-        found.append(model.predict(DATA.X_test))
-    return [*found, tangent_kernels(model, DATA.X_test[:2])] if model.net is not None else found
+    if not isinstance(model, RND):
+        found += model.predict(DATA.X_test, return_std=True)
+    if isinstance(model, BayesianRND):
+        found.append(model.sample_y(DATA.X_test, 3))
+    return found if isinstance(model._fitted._fit, Exact) else [*found, tangent_kernels(model, DATA.X_test[:2])]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -64,6 +82,11 @@ def test_nothing_is_drawn_after_the_fit(case, monkeypatch):
     monkeypatch.setattr(weights, "stream", drawn)
     monkeypatch.setattr(Function, "draw", drawn)
     monkeypatch.setattr(Function, "initial", drawn)
+    for value, first in zip(told(model), before, strict=True):
+        np.testing.assert_array_equal(value, first)
+    for name, value in OTHER.items():  # counts from the next fit on
+        if name in model.get_params():
+            setattr(model, name, value)
     for value, first in zip(told(model), before, strict=True):
         np.testing.assert_array_equal(value, first)
     with pytest.raises(AssertionError, match="drawn again"):
@@ -103,13 +126,3 @@ def test_a_linearised_prediction_does_not_pass_over_the_training_set(monkeypatch
     monkeypatch.setattr(linear, "transfer", partial(pytest.fail, "the training set is used"))
     model.predict(DATA.X_test, return_std=True)
     model.errors(DATA.X_test)
-
-
-def test_settings_that_change_nothing():
-    model = DeepEnsemble(MLP(3, width=32), 2, solver=FLOW).fit(DATA.X, DATA.y)
-    functions = model.functions(DATA.X_test)
-    np.testing.assert_array_equal(model.set_params().functions(DATA.X_test), functions)  # no parameter, so still fitted
-    single: Any = np.float32
-    assert DeepEnsemble(MLP(3, width=32), 2, dtype=single, solver=FLOW).fit(DATA.X, DATA.y).dtype is single
-    with pytest.raises(ValueError, match="directions = 'shared': each head of a linearised"):
-        BayesianRND(MLP(3), directions="shared", linearised=True)

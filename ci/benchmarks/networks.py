@@ -91,7 +91,7 @@ def _training(n: int, channels: int, timed: int) -> Case:
     points, labels = (torch.tensor(a, dtype=torch.float32) for a in (X, y[:, None]))
 
     def functions(solver: GradientFlow) -> np.ndarray:
-        return fit(DeepEnsemble(net, MEMBERS, solver=solver, dtype="float32"), X, y).functions(X_test)
+        return fit(DeepEnsemble(net, MEMBERS, solver=solver), X, y).functions(X_test)
 
     def loop() -> None:
         module = Network(channels, 1)

@@ -21,7 +21,7 @@ from rndlib import checks
 from rndlib.any_network import AnyNetwork
 from rndlib.estimators import departure
 from rndlib.estimators.automatic import Units, choose, prior_std
-from rndlib.estimators.exact import Exact
+from rndlib.estimators.exact import Exact, fits
 from rndlib.estimators.fits import Linear, Steps
 from rndlib.estimators.functions import Following, Networks
 from rndlib.network import MLP
@@ -32,6 +32,7 @@ from rndlib.training.solvers import GradientDescent, GradientFlow, Report, Solve
 Functions = Float[np.ndarray, "functions t *outputs"]
 Variances = Float[np.ndarray, "t *outputs"]
 Prediction = Variances | tuple[Variances, Variances]
+Fit = Exact | Linear | Steps
 Model = TypeVar("Model", bound="Estimator")
 
 CHOSEN = ("net_", "noise_std_", "input_scales_", "log_evidence_")
@@ -62,7 +63,6 @@ class Estimator(Networks, BaseEstimator):
     random_state: Any = None
     backend: str | None = None
     solver: Solver | None = None
-    dtype: Any = "float64"
     input_scales: Any = None
 
     # No annotations, so not parameters.
@@ -71,8 +71,9 @@ class Estimator(Networks, BaseEstimator):
     prior = None  # of estimators whose prior is not chosen
     gamma = None  # of estimators without values
     linearised = False  # of estimators that cannot be
+    _labelled = True  # or labels are ignored
     _covered = True  # whether a theorem is about them
-    _labels_of_mean = None  # of estimators that train a mean on labels
+    _any_length = False  # or automatic ones take as many points as N x N matrices fit in memory
     _as_fitted = None
 
     def __post_init__(self):
@@ -98,7 +99,6 @@ class Estimator(Networks, BaseEstimator):
         checks.whole("seed", self.seed, at_least=0)
         if self.backend is not None:
             checks.choice("backend", self.backend, backends.BACKENDS)
-        checks.choice("dtype", self._precision, ("float32", "float64"))
         if self.noise_std is not None:
             checks.non_negative("noise_std", self.noise_std)
         checks.require(isinstance(self.linearised, bool), f"linearised = {self.linearised!r}: give True or False")
@@ -156,6 +156,38 @@ class Estimator(Networks, BaseEstimator):
             return self._variance_of(self._values(X))
         return fitted._deviations(fitted._fit.moments(self._points(X)[1])[1]) ** 2
 
+    def fit(
+        self: Model,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        X_next: ArrayLike | None = None,
+        terminal: ArrayLike | None = None,
+    ) -> Model:
+        """Train all networks on X (N, in_dim) and, but for RND, labels y (N,) or (N, outputs).
+
+        Ensembles need labels. Bayesian RND trains a mean network on them if they are given and `mean` is not. RND
+        ignores them; they exist for scikit-learn pipelines. With `gamma`, y are rewards, `X_next` (N, in_dim) the
+        states that follow X, and `terminal` (N,) says of which transitions nothing follows. No state may be in X twice.
+
+        Warns with `DepartureWarning` if variance or mean are far from the theorem's, with `HeadsWarning` if RND has too
+        many heads for the width, with `ScaleWarning` if X or y are on scales that no network is made for, and with
+        `ConditionWarning` if training may take long.
+
+        Raises
+        ------
+        ValueError: X has a singular kernel.
+        DivergenceError: A network diverged.
+
+        >>> from rndlib import MLP, DeepEnsemble, datasets
+        >>> data = datasets.toy(seed=0)
+        >>> DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y).report.converged
+        True
+        """
+        points = self._begin(X, y if self._labelled else None)
+        self._following = self._read_next(points, X_next, terminal)
+        return self._end(self._train(points), points)
+
     @available_if(_given)
     def partial_fit(self: Any, X: ArrayLike, y: ArrayLike | None = None) -> Any:
         """Train on from the current weights, on the points X (N, in_dim) alone; the first call is `fit`.
@@ -195,7 +227,7 @@ class Estimator(Networks, BaseEstimator):
                 outputs == now._outputs, f"y has outputs {outputs}: give {now._outputs}, as in the first call"
             )
             now._labels = labels.reshape(len(points), -1) - now._prior(given)
-        now._fit = now._fit.further(now, points, now._labels_of_mean)
+        now._fit = now._fit.further(now, points)
         report = now._fit.trained.report
         now._report = replace(report, notes=(*report.notes, STREAM), departure=None)
         self._fit, self._report, self._as_fitted = now._fit, now._report, now
@@ -233,33 +265,36 @@ class Estimator(Networks, BaseEstimator):
         self.noise_std_ = noise if self._outputs else float(noise[0])
         if self.net is None:
             self.input_scales_, self.log_evidence_ = choice.units.scale, choice.log_evidence
-            self._labels = None if labels is None else self._units.labels(labels)
-            return self._units.inputs(points)
-        # A network of the user's own may look up whole numbers, whose scale says nothing.
-        looked_up = isinstance(self.net, AnyNetwork) and bool((points == np.round(points)).all())
-        if self.prior is not None:
+        elif self.prior is not None:
             self.net_, self._units = self.prior._network(self.net_, points, self.backend), Units(prior=self.prior)
         inputs = self._units.inputs(points)
-        deviation = None if labels is None else prior_std(self.net_, inputs)
-        checks.scales(points[:1] if looked_up else points, labels, deviation, self._noise)
-        self._labels: Any = labels
+        if self.net is not None:
+            # A network of the user's own may look up whole numbers, whose scale says nothing.
+            looked_up = isinstance(self.net, AnyNetwork) and bool((points == np.round(points)).all())
+            deviation = None if labels is None else prior_std(self.net_, inputs)
+            checks.scales(points[:1] if looked_up else points, labels, deviation, self._noise)
+        self._labels: Any = None if labels is None else self._units.labels(labels)
         return inputs
 
-    def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Points (N, *shape) and labels (N, *outputs) as float64, in the user's units, and `net_` for them.
+    def _validated(self, X: Any, y: Any, shape: tuple[int, ...] | None = None) -> tuple[Any, Any]:
+        """Points (N, *shape) as float64 and labels, in the user's units; of new points, those of a fit have a `shape`.
 
         A `y` of "no_validation" is scikit-learn's word for no labels where there have to be some.
         """
         labelled = not isinstance(y, str | None)
         if isinstance(self.net, AnyNetwork):
+            validate_data(self, X, y, reset=shape is None, skip_check_array=True)  # names, and whether y is needed
+            return checks.points_of_any_shape("X", X, shape), y
+        # X in row order: data frames are stored by columns, and the memory order changes rounding.
+        options: Any = {"y_numeric": True, "multi_output": True} if labelled else {}
+        read: Any = validate_data(self, X, y, reset=shape is None, dtype=np.float64, order="C", **options)
+        return read if labelled else (read, y)
+
+    def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Points (N, *shape) and labels (N, *outputs) as float64, in the user's units, and `net_` for them."""
+        if isinstance(self.net, AnyNetwork):
             backends.of(self.net, self.backend)
-            validate_data(self, X, y, skip_check_array=True)  # names of columns, and whether labels are needed
-            points: Any = checks.points_of_any_shape("X", X)
-        else:
-            # X in row order: data frames are stored by columns, and the memory order changes rounding.
-            options: Any = {"y_numeric": True, "multi_output": True} if labelled else {}
-            read = validate_data(self, X, y, dtype=np.float64, order="C", **options)
-            points, y = read if labelled else (read, y)
+        points, y = self._validated(X, y)
         net: Any = self.net
         if callable(self.net):
             columns = points.shape[1]
@@ -272,7 +307,7 @@ class Estimator(Networks, BaseEstimator):
             net.examine(points)
         self.net_: Any = net
         self._shape = points.shape[1:]
-        return points, checks.outputs("y", y, len(points)) if labelled else None
+        return points, None if isinstance(y, str | None) else checks.outputs("y", y, len(points))
 
     def _read_next(self, points: np.ndarray, X_next: Any, terminal: Any) -> Following | None:
         """What follows the training points; None without `gamma`."""
@@ -284,16 +319,9 @@ class Estimator(Networks, BaseEstimator):
         return Following(states, reference.discounts(self.gamma, terminal, states, len(points)))
 
     def _points(self, X: Any) -> tuple[Any, Any]:
-        """Points of the shape of the training points, as float64: in the user's units, and as the network reads them.
-
-        They are checked by this estimator, whose columns have names, and read as the fitted one does.
-        """
+        """Points of the shape of the training points: in the user's units, and as the network reads them."""
         fitted = self._fitted
-        if isinstance(fitted.net, AnyNetwork):
-            validate_data(self, X, reset=False, skip_check_array=True)  # names of columns
-            points: Any = checks.points_of_any_shape("X", X, fitted._shape)
-        else:
-            points = validate_data(self, X, reset=False, dtype=np.float64, order="C")
+        points, _ = fitted._validated(X, "no_validation", fitted._shape)
         return points, fitted._units.inputs(points)
 
     def _prior(self, points: np.ndarray) -> Any:
@@ -309,14 +337,20 @@ class Estimator(Networks, BaseEstimator):
 
     # ------------------------------------------------------------------------------------------------ what a fit leaves
 
-    def _end(self: Model, fit: Exact | Linear | Steps, X: np.ndarray) -> Model:
+    def _train(self, X: np.ndarray) -> Fit:
+        """Train the networks on X: at infinite width if none is given, or else linearised, or by the solver."""
+        if self.net is None and (fits(len(X)) or not self._any_length):
+            return Exact.fit(self, X)
+        return (Linear if self._linear else Steps).fit(self, X)
+
+    def _end(self: Model, fit: Fit, X: np.ndarray) -> Model:
         """Keep what training on X left, and a copy of the estimator for predictions.
 
         Warns with `DepartureWarning` if networks are far from the theorem.
         """
         self._fit = fit
         covered = isinstance(fit, Steps) and self._covered and self._following is None
-        found, refusal = departure.of(self, X, self._labels) if covered else (None, ())
+        found, refusal = departure.of(self, X) if covered else (None, ())
         notes = (*self._notes, *fit.trained.report.notes, *refusal)
         if isinstance(self.net_, AnyNetwork) and self.net_.untrained:
             notes += (f"Not trained, as they start the same in every draw: {', '.join(self.net_.untrained)}.",)

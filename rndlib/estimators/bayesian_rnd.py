@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from rndlib import checks
 from rndlib.estimators.automatic import MeanFunction
-from rndlib.estimators.base import Prediction
+from rndlib.estimators.base import Fit, Functions, Variances
 from rndlib.estimators.exact import Exact
 from rndlib.estimators.regressor import Regressor
 from rndlib.estimators.rnd import Distillation
@@ -39,7 +39,7 @@ class BayesianRND(Regressor, Distillation):
     mean: Function that returns the mean estimate (T,) for X (T, in_dim). By default, a network trained on y, with its
         initial function subtracted.
     prior: `Prior` of the function, with a network that is given; None is the NTK-GP.
-    prior_mean, seed, random_state, backend, solver, dtype, input_scales: As in `DeepEnsemble`.
+    prior_mean, seed, random_state, backend, solver, input_scales: As in `DeepEnsemble`.
 
     >>> from rndlib import MLP, BayesianRND, datasets
     >>> data = datasets.toy(seed=0, n_test=5)
@@ -57,6 +57,7 @@ class BayesianRND(Regressor, Distillation):
     prior: Prior | None = None
 
     _bayesian = True
+    _any_length = True
 
     def _check(self) -> None:
         super()._check()
@@ -81,38 +82,10 @@ class BayesianRND(Regressor, Distillation):
         tags.target_tags.required = False  # errors and variances need no labels
         return tags
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> "BayesianRND":
-        """Train the predictors on X (N, in_dim), and the mean network on y (N,) if y is given and `mean` is not.
-
-        Warns with `DepartureWarning` if the variance or the mean is far from the theorem's. Raises as in
-        `DeepEnsemble.fit`.
-
-        >>> from rndlib import MLP, BayesianRND, datasets
-        >>> data = datasets.toy(seed=0)
-        >>> BayesianRND(MLP(3, width=64), heads=4, bodies=2).fit(data.X, data.y).report.converged
-        True
-        """
-        points = self._begin(X, y)
+    def _train(self, X: np.ndarray) -> Fit:
         if self.mean is not None:
             self._labels = None
-        return self._end(self._fit_networks(points), points)
-
-    def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
-        """Mean of the function at X (T, in_dim): (T,); with `return_std` also its posterior standard deviation.
-
-        The standard deviation is that of the function, without noise; `interval` includes noise. With labels of several
-        outputs, (T, outputs). Raises NotFittedError also if `fit` was called without y and no `mean` was given.
-
-        >>> from rndlib import MLP, BayesianRND, datasets
-        >>> data = datasets.toy(seed=0, n_test=5)
-        >>> model = BayesianRND(MLP(3, width=64), heads=4, bodies=2).fit(data.X, data.y)
-        >>> abs(model.predict(data.X) - data.y).max() < 1e-6
-        np.True_
-        """
-        if isinstance(self._fitted._fit, Exact) and self._fitted._labels is not None:
-            return self._exact_moments(X, return_std)
-        mean = self._means(X).mean(axis=0)
-        return (mean, np.sqrt(self.variance(X))) if return_std else mean
+        return super()._train(X)
 
     def sample_y(
         self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.Generator | None = 0
@@ -152,6 +125,9 @@ class BayesianRND(Regressor, Distillation):
         own = np.stack([each[:, output, :, output] for output in range(outputs)], axis=2)  # (samples, T, outputs)
         return np.moveaxis(means.mean(axis=0) + own, 0, 2)
 
+    def _mean(self, X: ArrayLike, values: Functions | None) -> Variances:
+        return self._means(X).mean(axis=0)
+
     def _means(self, X: ArrayLike) -> Float[np.ndarray, "means t *outputs"]:
         """The mean estimate, one for all bodies or, of linearised ones, one for each."""
         fitted, (points, inputs) = self._fitted, self._points(X)
@@ -163,10 +139,6 @@ class BayesianRND(Regressor, Distillation):
 
     def _prior(self, points: np.ndarray) -> Any:
         return super()._prior(points) + (0.0 if self.prior is None else self.prior._mean(points)[:, None])
-
-    @property
-    def _labels_of_mean(self) -> Any:
-        return self._labels
 
     @property
     def _psi_per_head(self) -> bool:

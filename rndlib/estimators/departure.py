@@ -28,9 +28,9 @@ from scipy import stats
 from rndlib.estimators.automatic import limit
 from rndlib.network import MLP
 from rndlib.theory import reference
-from rndlib.theory.dynamics import gain
+from rndlib.theory.dynamics import carried, covariance, gain
 from rndlib.theory.kernels import Kernel
-from rndlib.training.probes import probes as _around
+from rndlib.training.probes import probes
 from rndlib.training.solvers import GradientDescent, GradientFlow, StochasticGradient
 
 TOLERATED = 0.1
@@ -48,8 +48,6 @@ _CLOSE = 0.05  # the noise, over the size of the labels, that shows whether they
 _ROUNDING = 1e-6  # of the functions at the start: smaller ones are numerical error
 
 Cause = Literal["width", "heads per width", "label scale", "time", "learning rate", "conditioning"]
-Kind = Literal["ensemble", "error"]
-"""The sample variance over bodies of one head, or the mean square over all heads, or half of it."""
 Functions = Float[np.ndarray, "bodies heads _"]
 
 REMEDIES: dict[Cause, str] = {
@@ -112,43 +110,30 @@ class Departure:
         return f"{found}, {reason} {self.cause}: {self.remedy}"
 
 
-def probes(X: Float[np.ndarray, "n *shape"], most: int = PROBES, own: bool = False) -> Float[np.ndarray, "T *shape"]:
-    """At most so many points with about the mean and covariance of X (N, *shape), but not those points themselves.
-
-    For a user's `own` network, each coordinate keeps its values, which are permuted over the points.
-    """
-    around = _around(X, own)
-    return around[:: -(-len(around) // most)]
-
-
-def of(
-    model: Any, X: Float[np.ndarray, "n *shape"], y: Float[np.ndarray, "n outputs"] | None
-) -> tuple[Departure | None, tuple[str, ...]]:
+def of(model: Any, X: Float[np.ndarray, "n *shape"]) -> tuple[Departure | None, tuple[str, ...]]:
     """The departure of a model whose networks a solver has just trained on X, or None and why it is not measured."""
-    solver, n, net, trained = model.solver or GradientFlow(), len(X), model.net_, model._trained
-    own, ensemble = not isinstance(net, MLP), not hasattr(model, "errors")
+    solver, n, net, y, trained = model.solver or GradientFlow(), len(X), model.net_, model._labels, model._trained
+    own, rnd = not isinstance(net, MLP), hasattr(model, "errors")
     if not net.hidden_parameters:
         return None, ()  # the network is linear in its parameters
-    if isinstance(solver, StochasticGradient) and (not model._bayesian or solver.patience):
+    if isinstance(solver, StochasticGradient) and not model._bayesian:
         return None, ("Not held against the theorem: minibatches have no training time that it could refer to.",)
     if not isinstance(solver, GradientFlow) and n > MOST_MEASURED:
         return None, (f"Not held against the theorem, which takes kernels of {n} x {n} numbers.",)
-    points = probes(X, PROBES // 4 if own else PROBES, own)
-    places = np.concatenate([X, points])
-    before, after, bodies = [], [], 0
-    for drawn, (block, params) in zip(trained.drawn, trained.blocks, strict=True):
-        values = model._start(drawn, places, "float64")
+    points = probes(X, own)
+    points = points[:: -(-len(points) // (PROBES // 4 if own else PROBES))]
+    places, before, after = np.concatenate([X, points]), [], []
+    blocks = -(-NETWORKS // len(trained.blocks[0][0]))
+    for drawn, (_, params) in zip(trained.drawn[:blocks], trained.blocks[:blocks], strict=True):
+        values = model._start(drawn, places)
         if drawn.offsets is not None:
             values[:, :, :n] += model._noise * np.swapaxes(drawn.offsets, 1, 2)
         before.append(values)
         after.append(model._fit.values(model, points, drawn, params))
-        bodies += len(block)
-        if bodies >= NETWORKS:
-            break
-    some = slice(min(bodies, trained.bodies)), slice(1 if ensemble else None)
+    some = slice(trained.bodies), slice(None if rnd else 1)
     try:
         found = measure(
-            "ensemble" if ensemble else "error",
+            "error" if rnd else "ensemble",
             np.concatenate(before)[some],
             np.concatenate(after)[some],
             reference.between(limit(net, MANY_DRAWS), places, places),
@@ -156,8 +141,8 @@ def of(
             y=None if y is None else y[:, 0],
             noise_std=model._noise,
             time=getattr(solver, "time", inf),
-            learning_rate=getattr(solver, "learning_rate", None) if isinstance(solver, GradientDescent) else None,
-            mean=None if ensemble or y is None else model._fit.means(model, points)[0, 0],
+            learning_rate=solver.learning_rate if isinstance(solver, GradientDescent) else None,
+            mean=model._fit.means(model, points)[0, 0] if rnd and y is not None else None,
         )
     except ValueError as error:  # an activation whose kernel is not known, or a kernel that is singular in float64
         return None, (f"Not held against the theorem: {error}.",)
@@ -165,7 +150,7 @@ def of(
 
 
 def measure(
-    kind: Kind,
+    kind: Literal["ensemble", "error"],
     before: Functions,
     trained: Functions,
     kernel: Kernel,
@@ -179,40 +164,39 @@ def measure(
 ) -> Departure:
     """The departure of a fit, from its functions before and after training at N training points and T probe points.
 
-    `before` is at X, with the jitter of noisy targets, and then at the probe points; `trained` at the probe points. Of
-    RND, they are errors u - g. `kernel` has those of the limit, without noise, between the same N + T points.
-    `bayesian` functions start with the covariance of the NTK, and their theorem is about the end of training; others
-    with that of the NNGP, and theirs holds at any time. `y` (N,) are the labels of an ensemble, or of the `mean`
+    `kind` is what the variance is of: the sample variance over bodies of one head, or the mean square over all heads,
+    or half of it. `before` is at X, with the jitter of noisy targets, and then at the probe points; `trained` at the
+    probe points. Of RND, they are errors u - g. `kernel` has those of the limit, without noise, between the same N + T
+    points. `bayesian` functions start with the covariance of the NTK, and their theorem is about the end of training;
+    others with that of the NNGP, and theirs holds at any time. `y` (N,) are the labels of an ensemble, or of the `mean`
     estimate (T,) at the probe points, by a network that is started at 0. `learning_rate` is that of gradient descent;
     None is gradient flow.
 
     Raises a ValueError if the kernel on X is singular, and training went on for long enough for this to matter.
     """
     n, rnd = before.shape[2] - trained.shape[2], kind == "error"
-    initial = kernel.ntk if bayesian else kernel.nngp
-    train, across = kernel.ntk[:n, :n], kernel.ntk[:n, n:]
-    prior, between, at = initial[:n, :n], initial[:n, n:], initial.diagonal()[n:]
     labels = np.zeros(n) if y is None or (rnd and mean is None) else y
-    residual = before[:, :, :n] - (0 if rnd else labels)
-    noise = noise_std**2 * np.eye(n)
-    theta, prior = train + noise, prior + noise if bayesian else prior
+    on_X, at_probes = before[:, :, :n], before[:, :, n:]
+    initial, noise = kernel.ntk if bayesian else kernel.nngp, noise_std**2 * np.eye(n)
+    theta, across, prior = kernel.ntk[:n, :n] + noise, kernel.ntk[:n, n:], initial[:n, :n] + noise * bayesian
     top = float(np.linalg.norm(theta, 2)) if learning_rate else 0.0
     unstable = learning_rate is not None and learning_rate * top >= 2  # in the limit, only smaller steps train
     rate = None if unstable else learning_rate
 
     # The gain between X and the probe points, and v of the errors at the start and of the labels.
-    sources = np.concatenate([across, before[:, :, :n].reshape(-1, n).T, labels[:, None]], axis=1)
+    sources = np.concatenate([across, on_X.reshape(-1, n).T, labels[:, None]], axis=1)
     G, v = np.split(gain(theta, sources, time, rate), [across.shape[1]], axis=1)
     G_end = _at_convergence(theta, across) if bayesian and (time < inf or rate is not None) else G
 
     def law(G: Float[np.ndarray, "n T"]) -> Float[np.ndarray, " T"]:
-        rounding = _ROUNDING**2 * (float(np.mean(at)) or 1.0)
-        return np.maximum(at + np.einsum("nt,nt->t", G, prior @ G - 2 * between), 0) + rounding
+        at = initial.diagonal()[n:]
+        found = covariance(G, prior, initial[:n, n:], at)
+        return np.maximum(found, 0) + _ROUNDING**2 * (float(np.mean(at)) or 1.0)
 
     # The factor, and the squared error of the mean.
-    variance, linear = law(G_end), before[:, :, n:] - residual @ G
+    variance, linear = law(G_end), carried(G, on_X - (0 if rnd else labels), at_probes)
     early, late = float(np.mean(law(G) / variance)), float(np.mean(((G - G_end).T @ labels) ** 2 / variance))
-    nonlinear, *interval = _ratio(kind, trained / np.sqrt(variance), linear / np.sqrt(variance))
+    nonlinear, *interval = _ratio(kind == "ensemble", trained / np.sqrt(variance), linear / np.sqrt(variance))
     factor, low, high = (early * each for each in (nonlinear, *interval))
     off, sure = 0.0, True
     if not rnd:
@@ -234,7 +218,7 @@ def measure(
     else:
 
         def moved(v: Float[np.ndarray, "n columns"]) -> float:
-            return float(np.mean(np.einsum("nc,nc->c", v, train @ v)))
+            return float(np.mean(np.einsum("nc,nc->c", v, kernel.ntk[:n, :n] @ v)))
 
         of_labels = off > spread or not rnd
         from_start = 0.0 if rnd and of_labels else moved(v[:, :-1])
@@ -268,23 +252,23 @@ def _at_convergence(theta: Float[np.ndarray, "n n"], C: Float[np.ndarray, "n T"]
         return gain(theta + least * np.eye(len(theta)), C, inf, None)
 
 
-def _ratio(kind: Kind, trained: Functions, linear: Functions) -> tuple[float, float, float]:
+def _ratio(ensemble: bool, trained: Functions, linear: Functions) -> tuple[float, float, float]:
     """Variance of trained functions over that of linear ones, each the mean over points, with its 95 % interval.
 
-    The interval is by the jackknife, on the logarithm.
+    The interval is by the jackknife, on the logarithm, over bodies, or over the heads of few.
     """
     bodies, heads, places = trained.shape
     units = np.stack([trained, linear]).reshape(2, bodies if bodies >= _BODIES else bodies * heads, -1, places)
 
     def ratio(of: Float[np.ndarray, "2 units each T"]) -> float:
-        sizes = of.var(axis=1, ddof=1) if kind == "ensemble" else of**2
+        sizes = of.var(axis=1, ddof=1) if ensemble else of**2
         return float(np.divide(*sizes.reshape(2, -1).mean(axis=1) + _ROUNDING**2))
 
     count = units.shape[1]
-    if kind == "ensemble" and count < 2:
+    if ensemble and count < 2:
         return 1.0, 0.0, inf  # one network has no variance
     factor = ratio(units)
-    if count < (3 if kind == "ensemble" else 2):
+    if count < 2 + ensemble:
         return factor, 0.0, inf
     without = [log(ratio(np.delete(units, unit, axis=1))) for unit in range(count)]
     reach = exp(min(sqrt((count - 1) * float(np.var(without))) * float(stats.t.ppf(0.975, count - 1)), 700.0))

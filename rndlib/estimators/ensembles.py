@@ -1,21 +1,14 @@
 """Deep ensembles, standard and Bayesian: independent networks of one output, trained on the same labels."""
 
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TypeVar
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
 from rndlib.estimators.automatic import MeanFunction
-from rndlib.estimators.base import Estimator, Functions, Prediction, Variances
-from rndlib.estimators.exact import Exact
-from rndlib.estimators.fits import Linear, Steps
+from rndlib.estimators.base import Estimator, Fit, Functions, Variances
 from rndlib.estimators.regressor import Regressor
-from rndlib.training.problem import Drawn
-
-Members = TypeVar("Members", bound="_Ensemble")
 
 
 @dataclass(eq=False, repr=False)
@@ -28,42 +21,13 @@ class _Ensemble(Regressor, Estimator):
         super()._check()
         checks.whole("members", self.members, at_least=1)
 
-    def fit(
-        self: Members,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        X_next: ArrayLike | None = None,
-        terminal: ArrayLike | None = None,
-    ) -> Members:
-        """Train every member on X (N, in_dim), y (N,), or (N, outputs) with one head per output.
-
-        With `gamma`, y are rewards, `X_next` (N, in_dim) the states that follow X, and `terminal` (N,) says of which
-        transitions nothing follows. No state may be in X twice.
-
-        Warns with `DepartureWarning` if the members are far from the theorem, with `ScaleWarning` if X or y are on
-        scales that no network is made for, and with `ConditionWarning` if training may take long.
-
-        Raises
-        ------
-        ValueError: X has a singular kernel.
-        DivergenceError: A network diverged.
-
-        >>> from rndlib import MLP, DeepEnsemble, datasets
-        >>> data = datasets.toy(seed=0)
-        >>> DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y).report.converged
-        True
-        """
-        points = self._begin(X, y)
-        self._following = self._read_next(points, X_next, terminal)
-        if self.net is None:
-            return self._end(Exact.fit(self, points, self._labels), points)
+    def _train(self, X: np.ndarray) -> Fit:
         outputs = self._labels.shape[1]
         checks.require(
             outputs == 1 or not self._linear,
             f"y has {outputs} outputs: a linearised ensemble has one: fit one for each",
         )
-        return self._end((Linear if self._linear else Steps).fit(self, points, None), points)
+        return super()._train(X)
 
     def functions(self, X: ArrayLike) -> Functions:
         """Every member's trained function at X (T, in_dim): (members, T), in the units of y.
@@ -89,39 +53,18 @@ class _Ensemble(Regressor, Estimator):
         """
         model, points = self._before(X)
         heads = checks.whole("heads", heads, at_least=1)
-
-        each = model._at_start(
-            lambda drawn: model._start(drawn, points, model._precision), points, None if heads == 1 else heads
-        )
+        each = model._at_start(lambda drawn: model._start(drawn, points), points, None if heads == 1 else heads)
         return each.reshape(-1, len(points)) * np.max(model._units.size)
-
-    def predict(self, X: ArrayLike, return_std: bool = False) -> Prediction:
-        """Mean over the members at X (T, in_dim): (T,); with `return_std` also their sample standard deviation.
-
-        The deviation is that of the function, without noise; `interval` is for a new label. With labels of several
-        outputs, (T, outputs). In automatic mode (net=None), mean and deviation of infinitely many members.
-
-        >>> from rndlib import MLP, DeepEnsemble, datasets
-        >>> data = datasets.toy(seed=0, n_test=5)
-        >>> model = DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y)
-        >>> abs(model.predict(data.X) - data.y).max() < 1e-6
-        np.True_
-        """
-        if isinstance(self._fitted._fit, Exact):
-            return self._exact_moments(X, return_std)
-        functions = self.functions(X)
-        mean = functions.mean(axis=0)
-        return (mean, np.sqrt(self._variance_of(functions))) if return_std else mean
 
     @property
     def _sizes(self) -> tuple[int, int]:
         return int(np.prod(self._outputs, dtype=int)), int(self.members)
 
-    def _goal(self, drawn: Drawn) -> Float[np.ndarray, "1 heads n"]:
-        return self._labels.T[None]
-
     def _values(self, X: ArrayLike) -> Functions:
         return self.functions(X)
+
+    def _mean(self, X: ArrayLike, values: Functions | None) -> Variances:
+        return (self.functions(X) if values is None else values).mean(axis=0)
 
     def _variance_of(self, values: Functions) -> Variances:
         if len(values) < 2:
@@ -156,8 +99,6 @@ class DeepEnsemble(_Ensemble):
         "jax" for an `MLP`.
     solver: `GradientFlow` (the default, to convergence), `GradientDescent`, or `StochasticGradient` for more than a few
         thousand points.
-    dtype: "float64" or "float32", the precision in which trained functions are evaluated. float32 changes them by a few
-        parts in a million. The precision of training depends on the solver's `rtol`.
 
     >>> from rndlib import MLP, DeepEnsemble, datasets
     >>> data = datasets.toy(seed=0, n_test=5)
@@ -188,7 +129,7 @@ class BayesianEnsemble(_Ensemble):
     ----------
     noise_std: Standard deviation of the observation noise, >= 0, in the units of y. None is 0 for a network that is
         given, and chosen by evidence otherwise.
-    net, members, prior_mean, seed, random_state, backend, solver, dtype, input_scales: As in `DeepEnsemble`.
+    net, members, prior_mean, seed, random_state, backend, solver, input_scales: As in `DeepEnsemble`.
 
     >>> from rndlib import MLP, BayesianEnsemble, datasets
     >>> data = datasets.toy(seed=0, n_test=5)

@@ -13,7 +13,6 @@ of finite width, so their covariance is that of the limit up to the width.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from math import inf
 from typing import Any
 
@@ -25,6 +24,7 @@ from rndlib.cores import slices, split
 from rndlib.estimators.functions import PerHead
 from rndlib.network import MLP
 from rndlib.theory import kernels
+from rndlib.theory.dynamics import covariance
 from rndlib.training.problem import Drawn, Trained, block_size
 from rndlib.training.report import Report
 
@@ -51,7 +51,7 @@ class Exact:
 
     factor: The lower Cholesky factor of A, (N, N).
     weights: A^-1 y, (N, outputs).
-    inner: A^-1 kappa_XX A^-1 where errors start with covariance kappa, and None where they start with Theta.
+    kappa: kappa_XX where errors start with this covariance, and None where they start with Theta.
     trained: The networks whose initial functions become draws. In place of parameters, a block has the solution v of
         its errors at the start, (bodies, N, heads), from the first prediction on that needs it.
     """
@@ -60,12 +60,12 @@ class Exact:
     X: Float[np.ndarray, "n d"]
     factor: Float[np.ndarray, "n n"]
     weights: Columns
-    inner: Float[np.ndarray, "n n"] | None
+    kappa: Float[np.ndarray, "n n"] | None
     trained: Trained
 
     @classmethod
-    def fit(cls, model: Any, X: Float[np.ndarray, "n d"], y: Columns) -> "Exact":
-        """The map of an estimator with labels y (N, outputs). Raises a ValueError if A is singular or X too long."""
+    def fit(cls, model: Any, X: Float[np.ndarray, "n d"]) -> "Exact":
+        """The map of an estimator, with labels 0 if it has none. Raises a ValueError if A is singular or X too long."""
         if not fits(len(X)):
             raise ValueError(
                 f"X has {len(X)} rows, whose matrices take more than {MEMORY / 2**30:.0f} GiB: give BayesianRND, which "
@@ -82,19 +82,19 @@ class Exact:
                 f"{model._noise:.3g} (in standard deviations of y): drop rows that nearly repeat others, or give a "
                 "larger noise_std"
             ) from error
-        solve = partial(linalg.cho_solve, (factor, True), check_finite=False)
-        inner = None if model._bayesian else solve(solve(kernel.nngp).T)
+        y = np.zeros((len(X), 1)) if model._labels is None else model._labels
+        weights = linalg.cho_solve((factor, True), y, check_finite=False)
         heads, bodies = model._sizes
         blocks = [(block, []) for block in split(bodies, block_size(model.net_, heads, len(X)))]
         trained = Trained(bodies, blocks, REPORT, [model._draw(block, len(X)) for block, _ in blocks])
-        return cls(model.net_, X, factor, solve(y), inner, trained)
+        return cls(model.net_, X, factor, weights, None if model._bayesian else kernel.nngp, trained)
 
     def values(self, model: Any, X: Points, drawn: Drawn, params: list) -> PerHead:
         """e after training, of a block of networks at X."""
         if not params:
-            r = model._residual(drawn, lambda points: model._start(drawn, points, "float64"), self.X)
+            r = model._residual(drawn, lambda points: model._start(drawn, points), self.X)
             params.append((np.stack([self.solve(each) for each in r]),))
-        v, before = np.concatenate(params[0][0], axis=1), model._start(drawn, X, model._precision)
+        v, before = np.concatenate(params[0][0], axis=1), model._start(drawn, X)
         return before - self._blockwise(lambda across, _: v.T @ across.ntk, X).reshape(before.shape)
 
     def means(self, model: Any, X: Points) -> Float[np.ndarray, "1 outputs t"]:
@@ -115,22 +115,19 @@ class Exact:
         return linalg.cho_solve((self.factor, True), r, check_finite=False)
 
     def _variance(self, across: kernels.Kernel, X: Points) -> Float[np.ndarray, " t"]:
-        prior = kernels.diagonal(self.net, X)
-        if self.inner is None:
-            half = linalg.solve_triangular(self.factor, across.ntk, lower=True, check_finite=False)
-            return np.maximum(prior.ntk - np.einsum("nt,nt->t", half, half), 0.0)
-        change = self.inner @ across.ntk - 2 * self.solve(across.nngp)
-        return np.maximum(prior.nngp + np.einsum("nt,nt->t", across.ntk, change), 0.0)
+        G, at = self.solve(across.ntk), kernels.diagonal(self.net, X)
+        if self.kappa is None:  # of A as well as of Theta, so that A G is what stands between X and x
+            return np.maximum(at.ntk - np.einsum("nt,nt->t", G, across.ntk), 0.0)
+        return np.maximum(covariance(G, self.kappa, across.nngp, at.nngp), 0.0)
 
     def held_out(self) -> Float[np.ndarray, " n"]:
         """The variance of an ensemble at each training point, by a fit that leaves it out.
 
         The error of a kernel regression at a point that is left out is (A^-1 e_0(X))_i / (A^-1)_ii.
         """
-        if self.inner is None:
-            raise ValueError("held_out is for errors that start with covariance kappa")
         inverse = self.solve(np.eye(len(self.X)))
-        return np.maximum(self.inner.diagonal(), 0.0) / inverse.diagonal() ** 2
+        square = np.einsum("ij,ij->i", inverse @ self.kappa, inverse)
+        return np.maximum(square, 0.0) / inverse.diagonal() ** 2
 
     def _blockwise(self, block: Callable[[kernels.Kernel, Points], np.ndarray], X: Points) -> np.ndarray:
         size = max(1, _ENTRIES // len(self.X))

@@ -23,7 +23,6 @@ from rndlib.training.solvers import GradientFlow
 from rndlib.training.trees import mapped
 from rndlib.training.weights import Params, Role, draw
 
-Labels = Float[np.ndarray, "n outputs"]
 Begin = Callable[[list[int]], tuple[Drawn, Params]]
 """The random numbers of some bodies, and the parameters from which they train."""
 
@@ -36,58 +35,54 @@ class Steps:
     mean: Trained | None = None
 
     @classmethod
-    def fit(cls, model: Any, X: Points, y: Labels | None = None) -> "Steps":
-        """Train the networks of an estimator on points X (N, *shape), and one more on labels `y`, if there are any."""
+    def fit(cls, model: Any, X: Points) -> "Steps":
+        """Train the networks of an estimator on points X (N, *shape), and one more on labels, if it has a mean."""
 
-        def drawn(bodies: list[int]) -> tuple[Drawn, Params]:
+        def networks(bodies: list[int]) -> tuple[Drawn, Params]:
             drawn = model._draw(bodies, len(X))
             return drawn, drawn.start
 
         def alone(bodies: list[int]) -> tuple[Drawn, Params]:
-            weights = draw(model.net_, 1 if y is None else y.shape[1], model._seed, Role.MEAN, bodies)
+            weights = draw(model.net_, model._labels.shape[1], model._seed, Role.MEAN, bodies)
             return Drawn(weights, weights), weights
 
-        return cls._from(model, X, y, drawn, alone)
+        return cls._from(model, X, networks, alone)
 
-    def further(self, model: Any, X: Points, y: Labels | None) -> "Steps":
-        """The same after more training, on X and `y` alone."""
-        return self._from(model, X, y, _current(self.trained), self.mean and _current(self.mean))
+    def further(self, model: Any, X: Points) -> "Steps":
+        """The same after more training, on X and the estimator's labels alone."""
+        return self._from(model, X, _current(self.trained), self.mean and _current(self.mean))
 
     @classmethod
-    def _from(cls, model: Any, X: Points, y: Labels | None, networks: Begin, mean: Begin | None) -> "Steps":
+    def _from(cls, model: Any, X: Points, networks: Begin, mean: Begin | None) -> "Steps":
         def train(role: Role, heads: int, bodies: int, begin: Begin, targets: Callable[[Drawn], PerHead]) -> Trained:
-            kept = {}
+            drawn: dict[tuple[int, ...], Drawn] = {}
 
             def begun(block: list[int]) -> Drawn:
-                kept[tuple(block)], params = begin(block)
-                return kept[tuple(block)]._replace(start=params)
+                drawn[tuple(block)], params = begin(block)
+                return drawn[tuple(block)]._replace(start=params)
 
             task = Task(model.net_, heads, bodies, role, model._seed, X, begun, targets, model._noise, model._following)
             trained = (model.solver or GradientFlow()).train(task, model._loaded)
-            return replace(trained, drawn=[kept[tuple(block)] for block, _ in trained.blocks])
+            return replace(trained, drawn=[drawn[tuple(block)] for block, _ in trained.blocks])
 
         def shifted(drawn: Drawn) -> PerHead:
             # The mean network starts at 0: its initial function is subtracted.
-            return labels.T + model._functions(drawn.tangent, X, "float64")
+            return labels.T + model._functions(drawn.tangent, X)
 
-        labels: Any = y
-        heads, bodies = model._sizes
+        labels, (heads, bodies) = model._labels_of_mean, model._sizes
         trained = train(model._role, heads, bodies, networks, partial(model._targets, X))
-        return cls(trained, None if y is None or mean is None else train(Role.MEAN, labels.shape[1], 1, mean, shifted))
+        if labels is None or mean is None:
+            return cls(trained)
+        return cls(trained, train(Role.MEAN, labels.shape[1], 1, mean, shifted))
 
     def values(self, model: Any, X: Points, drawn: Drawn, params: Params) -> PerHead:
         """e after training, of a block of networks at X."""
-        return model._functions(params, X, model._precision) + model._fixed(drawn, X, model._precision)
+        return model._functions(params, X) + model._fixed(drawn, X)
 
     def means(self, model: Any, X: Points) -> Float[np.ndarray, "1 outputs t"]:
         """The mean network at X."""
-
-        def moved(drawn: Drawn, params: Params) -> PerHead:
-            f, before = (model._functions(at, X, model._precision) for at in (params, drawn.start))
-            return f - before
-
         assert self.mean is not None
-        return self.mean.per_body(moved)
+        return self.mean.per_body(lambda drawn, params: model._functions(params, X) - model._functions(drawn.start, X))
 
 
 @dataclass(frozen=True)
@@ -103,34 +98,33 @@ class Linear:
     trained: Trained
 
     @classmethod
-    def fit(cls, model: Any, X: Points, y: Labels | None) -> "Linear":
-        """Train the networks of an estimator on X (N, *shape), and their means on labels `y`, if there are any."""
+    def fit(cls, model: Any, X: Points) -> "Linear":
+        """Train the networks of an estimator on X (N, *shape), and their means on labels, if it has any."""
 
         def begin(block: list[int]) -> tuple[Drawn, Params]:
             drawn = model._draw(block, len(X))
-            psi = drawn.directions or []
-            return drawn, mapped(lambda a: -a.reshape(len(block), -1, *a.shape[1:]), psi)
+            return drawn, mapped(lambda a: -a.reshape(len(block), -1, *a.shape[1:]), drawn.directions or [])
 
         # Small networks, whose time is that of calls, are solved for several at a time, each with a matrix (N, N).
         heads, bodies = model._sizes
-        return cls._from(model, X, y, begin, split(bodies, block_size(model.net_, max(heads, len(X)), len(X))))
+        return cls._from(model, X, begin, split(bodies, block_size(model.net_, max(heads, len(X)), len(X))))
 
-    def further(self, model: Any, X: Points, y: Labels | None) -> "Linear":
-        """The same after more training, on X and `y` alone."""
-        return self._from(model, X, y, _current(self.trained), [block for block, _ in self.trained.blocks])
+    def further(self, model: Any, X: Points) -> "Linear":
+        """The same after more training, on X and the estimator's labels alone."""
+        return self._from(model, X, _current(self.trained), [block for block, _ in self.trained.blocks])
 
     @classmethod
-    def _from(cls, model: Any, X: Points, y: Labels | None, begin: Begin, blocks: list[list[int]]) -> "Linear":
-        flow, net, backend = model.solver or GradientFlow(), model.net_, model._loaded
+    def _from(cls, model: Any, X: Points, begin: Begin, blocks: list[list[int]]) -> "Linear":
+        flow, net, backend, y = model.solver or GradientFlow(), model.net_, model._loaded, model._labels_of_mean
         if flow.time == inf and not model._noise:
             checks.distinct("X", X)
 
         def one(block: list[int]) -> tuple[Drawn, tuple[Params, Report]]:
             drawn, before = begin(block)
             at = drawn.tangent
-            r = model._residual(drawn, lambda points: _errors(model, points, drawn, before, "float64"), X)
+            r = model._residual(drawn, lambda points: _errors(model, points, drawn, before), X)
             if y is not None:
-                means = _pushed(model, X, drawn, before, slice(r.shape[2], None), "float64") - y.T
+                means = _pushed(model, X, drawn, before, slice(r.shape[2], None)) - y.T
                 r = np.concatenate([r, np.broadcast_to(np.swapaxes(means, 1, 2), (len(block), *y.shape))], axis=2)
             if model._following is None:
                 v, left, by = linear.weights(backend, net, at, X, r, flow, model._noise)
@@ -149,42 +143,41 @@ class Linear:
 
     def values(self, model: Any, X: Points, drawn: Drawn, delta: Params) -> PerHead:
         """e after training, of a block of bodies at X."""
-        return _errors(model, X, drawn, delta, model._precision)
+        return _errors(model, X, drawn, delta)
 
     def means(self, model: Any, X: Points) -> Float[np.ndarray, "bodies outputs t"]:
         """The function 0 of every body, trained on y, at X."""
         columns = slice(model._sizes[0], None)
-        return self.trained.per_body(lambda drawn, delta: _pushed(model, X, drawn, delta, columns, model._precision))
+        return self.trained.per_body(lambda drawn, delta: _pushed(model, X, drawn, delta, columns))
 
 
-def _errors(model: Any, X: Points, drawn: Drawn, delta: Params, dtype: str) -> PerHead:
-    e = model._functions(drawn.start, X, dtype) + _pushed(model, X, drawn, delta, slice(model._sizes[0]), dtype)
-    return e if drawn.target is None else e - model._functions(drawn.target, X, dtype)
+def _errors(model: Any, X: Points, drawn: Drawn, delta: Params) -> PerHead:
+    e = model._functions(drawn.start, X) + _pushed(model, X, drawn, delta, slice(model._sizes[0]))
+    return e if drawn.target is None else e - model._functions(drawn.target, X)
 
 
-def _pushed(model: Any, X: Points, drawn: Drawn, delta: Params, columns: slice, dtype: str) -> PerHead:
+def _pushed(model: Any, X: Points, drawn: Drawn, delta: Params, columns: slice) -> PerHead:
     """J delta at X, of some columns: 0 where there are none yet."""
     changes = mapped(lambda a: a[:, columns], delta)
     if not changes or not changes[0][0].shape[1]:
         return np.zeros((1, 1, 1))
-    return model._loaded.push_forward(model.net_, drawn.tangent, changes, X, dtype)
+    return model._loaded.push_forward(model.net_, drawn.tangent, changes, X, "float64")
 
 
 def _current(trained: Trained) -> Begin:
     """The random numbers of any bodies, and their parameters after training, however they were grouped."""
     count = sum(len(block) for block, _ in trained.blocks)
-
-    def joined(*trees: Any) -> Any:
-        return None if trees[0] is None else mapped(lambda *parts: np.concatenate(parts), *trees)
-
-    drawn: Any = [*map(joined, *trained.drawn)]
-    params = joined(*(params for _, params in trained.blocks))
+    joined = [
+        None if trees[0] is None else mapped(lambda *parts: np.concatenate(parts), *trees)
+        for trees in (*zip(*trained.drawn, strict=True), [params for _, params in trained.blocks])
+    ]
 
     def at(bodies: list[int]) -> tuple[Drawn, Params]:
         def rows(a: np.ndarray) -> np.ndarray:  # of which there may be several for each body
             return a.reshape(count, -1, *a.shape[1:])[bodies].reshape(-1, *a.shape[1:])
 
-        found: Any = (tree if tree is None else mapped(rows, tree) for tree in drawn)
-        return Drawn(*found), mapped(rows, params)
+        found: Any = (None if tree is None else mapped(rows, tree) for tree in joined)
+        *drawn, params = found
+        return Drawn(*drawn), params
 
     return at

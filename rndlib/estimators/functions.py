@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from rndlib.cores import blockwise, slices
+from rndlib.cores import blockwise
 from rndlib.training import backends
-from rndlib.training.problem import Drawn, Trained, block_size, column_group
-from rndlib.training.trees import mapped
+from rndlib.training.problem import Drawn, Trained, block_size
 from rndlib.training.weights import Params, Role, draw, draw_directions, draw_offsets
 
 PerHead = Float[np.ndarray, "#bodies #heads #t"]
@@ -42,8 +41,8 @@ class Networks:
 
     net_: Any
     backend: str | None
-    dtype: Any
     _fit: Any
+    _labels: Any
     _noise: float
     _seed: int
     _sizes: Any  # heads, and bodies
@@ -68,41 +67,25 @@ class Networks:
             target = draw(net, heads, seed, Role.TARGET, bodies)
         return Drawn(start, tangent, target, directions, offsets)
 
-    def _target(self, drawn: Drawn, X: Points, dtype: str) -> PerHead:
-        """The fixed random function at X: J psi (Proposition 4.1), a network that is not trained, or 0."""
-        parts = [np.zeros((1, 1, 1))]
-        if drawn.directions is not None:
-            parts.append(self._tangents(drawn, X, dtype))
-        if drawn.target is not None:
-            parts.append(self._functions(drawn.target, X, dtype))
-        return sum(parts[1:], parts[0])
+    def _target(self, drawn: Drawn, X: Points) -> PerHead:
+        """The fixed random function at X: J psi (Proposition 4.1), and networks that are not trained; or 0."""
+        target = np.zeros((1, 1, 1)) if drawn.target is None else self._functions(drawn.target, X)
+        if drawn.directions is None:
+            return target
+        return target + self._loaded.tangents(self.net_, drawn.tangent, drawn.directions, X, "float64")
 
-    def _tangents(self, drawn: Drawn, X: Points, dtype: str) -> PerHead:
-        """J psi for all directions, as many at a time as memory holds."""
-        net, at, psi = self.net_, drawn.tangent, drawn.directions or []
-        bodies, own_heads = at[-1][0].shape[:2]
-        heads = len(psi[0][0]) // bodies if psi else 1
-        if heads == 1:
-            return self._loaded.tangents(net, at, psi, X, dtype)
-        each, parts = mapped(lambda a: a.reshape(bodies, heads, *a.shape[1:]), psi), []
-        for some in slices(heads, column_group(net, bodies)):
-            own = [tuple(a[:, some].reshape(-1, *a.shape[2:]) for a in layer) for layer in each]
-            head = at[-1] if own_heads == 1 else tuple(a[:, some] for a in at[-1])
-            parts.append(self._loaded.tangents(net, [*at[:-1], head], own, X, dtype))
-        return np.concatenate(parts, axis=1)
-
-    def _fixed(self, drawn: Drawn, X: Points, dtype: str) -> PerHead:
+    def _fixed(self, drawn: Drawn, X: Points) -> PerHead:
         """What is added to the networks at X: the fixed function, or minus it where it is a target."""
-        target = self._target(drawn, X, dtype)
+        target = self._target(drawn, X)
         return -target if self._role is Role.PREDICTOR else target
 
     def _goal(self, drawn: Drawn) -> PerHead:
         """y, what e is trained to at the training points."""
-        return np.zeros((1, 1, 1))
+        return self._labels.T[None] if self._role is Role.MEMBER else np.zeros((1, 1, 1))
 
-    def _start(self, drawn: Drawn, X: Points, dtype: str) -> PerHead:
+    def _start(self, drawn: Drawn, X: Points) -> PerHead:
         """e before training, at X."""
-        return self._functions(drawn.start, X, dtype) + self._fixed(drawn, X, dtype)
+        return self._functions(drawn.start, X) + self._fixed(drawn, X)
 
     def _residual(self, drawn: Drawn, e: Callable[[Points], PerHead], X: Points) -> Float[np.ndarray, "bodies n heads"]:
         """What training removes from e at the training points X: e(X) - y, with the jitter of noisy targets.
@@ -117,9 +100,9 @@ class Networks:
 
     def _targets(self, X: Points, drawn: Drawn) -> PerHead:
         """What networks f are trained to at X, so that e(X) = y; of values, their rewards (`Problem`)."""
-        goal = self._goal(drawn) - self._fixed(drawn, X, "float64")
+        goal = self._goal(drawn) - self._fixed(drawn, X)
         if self._following is not None:
-            goal = goal + self._following.discount * self._fixed(drawn, self._following.X, "float64")
+            goal = goal + self._following.discount * self._fixed(drawn, self._following.X)
         return np.broadcast_to(goal, (*drawn.start[-1][0].shape[:2], len(X)))
 
     def _at_start(self, values: Callable[[Drawn], np.ndarray], X: Points, heads: int | None = None) -> Any:
@@ -129,6 +112,11 @@ class Networks:
         own, bodies = self._sizes
         size = block_size(self.net_, heads or own, len(X))
         return blockwise(lambda block: values(self._draw(block, heads=heads)), bodies, size)
+
+    @property
+    def _labels_of_mean(self) -> Any:
+        """Labels (N, outputs) of a mean estimate beside the predictors, which have no labels of their own; or None."""
+        return self._labels if self._role is Role.PREDICTOR else None
 
     @property
     def _trained(self) -> Trained:
@@ -142,13 +130,6 @@ class Networks:
     def _loaded(self) -> Any:
         return backends.of(self.net_, self.backend)
 
-    @property
-    def _precision(self) -> str:
-        """The name of `dtype`, or what it is called wrongly."""
-        try:
-            return np.dtype(self.dtype).name
-        except TypeError:
-            return self.dtype
-
-    def _functions(self, params: Params, X: Points, dtype: str) -> PerHead:
-        return self._loaded.functions(self.net_, params, X, dtype)
+    def _functions(self, params: Params, X: Points) -> PerHead:
+        """f(X) of networks with these parameters."""
+        return self._loaded.functions(self.net_, params, X, "float64")

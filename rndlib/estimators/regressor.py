@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 
 from rndlib import checks
 from rndlib.estimators.base import Functions, Prediction, Variances
+from rndlib.estimators.exact import Exact
 
 
 class Regressor(RegressorMixin):
@@ -19,6 +20,32 @@ class Regressor(RegressorMixin):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+    def predict(self: Any, X: ArrayLike, return_std: bool = False) -> Prediction:
+        """Mean of the function at X (T, in_dim): (T,); with `return_std` also its standard deviation.
+
+        Of ensembles, the mean and the sample standard deviation over members; of Bayesian RND, those of the posterior.
+        In automatic mode (net=None), those of infinitely many networks. The deviation is that of the function, without
+        noise; `interval` is for a new label. With labels of several outputs, (T, outputs). Bayesian RND raises
+        NotFittedError also if `fit` was called without y and no `mean` was given.
+
+        >>> from rndlib import MLP, DeepEnsemble, datasets
+        >>> data = datasets.toy(seed=0, n_test=5)
+        >>> model = DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y)
+        >>> abs(model.predict(data.X) - data.y).max() < 1e-6
+        np.True_
+        """
+        fitted, exact = self._fitted, isinstance(self._fitted._fit, Exact)
+        if exact and fitted._labels is not None:
+            points, inputs = self._points(X)
+            if not return_std:
+                return fitted._functions_of(fitted._fit.means(fitted, inputs), points)[0]
+            mean, variance = fitted._fit.moments(inputs)  # from one kernel between training points and X
+            return fitted._functions_of(mean[None], points)[0], fitted._deviations(variance)
+        if not return_std:
+            return self._mean(X, None)
+        values = None if exact else self._values(X)
+        return self._mean(X, values), np.sqrt(self.variance(X) if exact else self._variance_of(values))
 
     def interval(self: Any, X: ArrayLike, level: float = 0.9) -> tuple[Variances, Variances]:
         """Lower and upper end of the central interval for a new label at X (T, in_dim), noise included: each (T,).
@@ -35,14 +62,6 @@ class Regressor(RegressorMixin):
         noise_std = self._fitted.noise_std_
         half = float(ndtri(0.5 + checks.fraction("level", level) / 2)) * np.sqrt(std**2 + np.square(noise_std))
         return mean - half, mean + half
-
-    def _exact_moments(self: Any, X: ArrayLike, return_std: bool) -> Prediction:
-        """Mean at X of an exact fit, and deviation, from one kernel between training points and X."""
-        fitted, (points, inputs) = self._fitted, self._points(X)
-        if not return_std:
-            return fitted._functions_of(fitted._fit.means(fitted, inputs), points)[0]
-        mean, variance = fitted._fit.moments(inputs)
-        return fitted._functions_of(mean[None], points)[0], fitted._deviations(variance)
 
     def _functions_of(self: Any, values: Float[np.ndarray, "functions outputs t"], points: np.ndarray) -> Functions:
         """Functions of the network's in the user's units, at points in these units: (functions, T, *outputs)."""

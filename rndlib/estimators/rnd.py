@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin, clone
 
 from rndlib import checks
-from rndlib.estimators.base import Estimator, Functions, Variances
-from rndlib.estimators.exact import Exact, fits
-from rndlib.estimators.fits import Linear, Steps
+from rndlib.estimators.base import Estimator, Fit, Functions, Variances
+from rndlib.estimators.exact import Exact
 from rndlib.theory.crowding import warn_if_narrow
 from rndlib.training.problem import Drawn
 from rndlib.training.weights import Role
@@ -62,19 +61,12 @@ class Distillation(Estimator):
         model, points = self._before(X)
 
         def both(drawn: Drawn) -> Float[np.ndarray, "bodies 2 heads t"]:
-            u = model._functions(drawn.start, points, model._precision)
-            return np.stack(np.broadcast_arrays(u, model._target(drawn, points, model._precision)), axis=1)
+            u = model._functions(drawn.start, points)
+            return np.stack(np.broadcast_arrays(u, model._target(drawn, points)), axis=1)
 
         each = model._at_start(both, points)
         u, g = (model._units.spread(each[:, i].reshape(-1, len(points)), model._outputs) for i in (0, 1))
         return u, g
-
-    def _fit_networks(self, X: np.ndarray) -> Exact | Linear | Steps:
-        """Train all bodies on X, and the mean estimate on labels."""
-        y: Any = self._labels_of_mean
-        if self.net is None and (fits(len(X)) or not self._bayesian):
-            return Exact.fit(self, X, np.zeros((len(X), 1)) if y is None else y)
-        return (Linear if self._linear else Steps).fit(self, X, y)
 
     @property
     def _sizes(self) -> tuple[int, int]:
@@ -115,8 +107,8 @@ class RND(OutlierMixin, Distillation):
     gamma: Discount factor of value RND, 0 or more, by temporal differences on transitions to `X_next`. The errors are
         draws from `laws.value_rnd_error`, and `variance` is that of an ensemble of value functions. It takes
         `GradientDescent`, or is linearised and trained to the fixed point.
-    seed, random_state, backend, solver, dtype, input_scales: As in `DeepEnsemble`. With the same seed, predictor,
-        target and ensembles are still independent of each other.
+    seed, random_state, backend, solver, input_scales: As in `DeepEnsemble`. With the same seed, predictor, target and
+        ensembles are still independent of each other.
 
     >>> from rndlib import MLP, RND, datasets
     >>> data = datasets.toy(seed=0, n_test=5)
@@ -129,6 +121,7 @@ class RND(OutlierMixin, Distillation):
     false_alarms: float | None = None
     gamma: float | None = None
 
+    _labelled = False
     _scale = 0.5  # Eq. 2, in the units of an ensemble's variance
 
     def _check(self) -> None:
@@ -136,39 +129,19 @@ class RND(OutlierMixin, Distillation):
         if self.false_alarms is not None:
             checks.fraction("false_alarms", self.false_alarms)
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | None = None,
-        *,
-        X_next: ArrayLike | None = None,
-        terminal: ArrayLike | None = None,
-    ) -> "RND":
-        """Train the predictors on X (N, in_dim). y is ignored; it exists for scikit-learn pipelines.
-
-        With `gamma`, `X_next` (N, in_dim) are the states that follow X, and `terminal` (N,) says of which transitions
-        nothing follows. No state may be in X twice.
-
-        Warns with `HeadsWarning` if there are too many heads for the width. Raises as in `DeepEnsemble.fit`.
-
-        >>> from rndlib import MLP, RND, datasets
-        >>> RND(MLP(3, width=64), heads=4, bodies=2).fit(datasets.toy(seed=0).X).report.converged
-        True
-        """
-        points = self._begin(X)
-        self._following = self._read_next(points, X_next, terminal)
+    def _train(self, X: np.ndarray) -> Fit:
         if not self._linear:
-            warn_if_narrow(self.net_, self.heads)
-        fit = self._fit_networks(points)
+            warn_if_narrow(self.net_, self.heads, stacklevel=4)
+        fit = super()._train(X)
         self._held_out: Any = fit.held_out() if isinstance(fit, Exact) else None
         held_out, rate = self._held_out, 0.1 if self.false_alarms is None else self.false_alarms
         if held_out is None and self.false_alarms is not None:
-            order = np.random.default_rng(self._seed).permutation(len(points))
-            out, rest = np.split(order, [max(1, len(points) // 5)])
+            order = np.random.default_rng(self._seed).permutation(len(X))
+            out, rest = np.split(order, [max(1, len(X) // 5)])
             part: Any = clone(self)
-            held_out = part.set_params(false_alarms=None).fit(points[rest]).variance(points[out])
+            held_out = part.set_params(false_alarms=None).fit(X[rest]).variance(X[out])
         self._threshold = None if held_out is None else quantile_of_new(held_out, rate)
-        return self._end(fit, points)
+        return fit
 
     def score_samples(self, X: ArrayLike) -> Variances:
         """Similarity of each row of X (T, in_dim) to the training points: minus `variance`, (T,).

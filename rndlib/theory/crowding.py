@@ -29,7 +29,7 @@ class HeadsWarning(UserWarning):
     """  # noqa: E501 - a message is one line
 
 
-def warn_if_narrow(net: Network, heads: int) -> None:
+def warn_if_narrow(net: Network, heads: int, stacklevel: int = 3) -> None:
     """Warn if half the squared RND error of `heads` heads on one body is predicted to vary too much over seeds.
 
     Too much is half more than chi-squared. The variance itself is measured by each fit (`rndlib.estimators.departure`).
@@ -46,5 +46,5 @@ def warn_if_narrow(net: Network, heads: int) -> None:
             f"{heads} heads on a body of width {net.width}: the spread of its variance over seeds is about "
             f"{1 + excess:.2g} times chi-squared; widen the network, or spread the heads over bodies",
             HeadsWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )

@@ -14,11 +14,10 @@ NAMES = {"RND / ensemble": "rnd", "Bayesian RND / posterior": "bayesian"}
 
 def ratios() -> dict[str, dict[str, dict[str, Ratio]]]:
     """Both ratios, by the words for them, of each assumption and strength."""
-    found: dict[str, dict[str, dict[str, Ratio]]] = {}
-    for row in advice.table():
-        both = {words: row.ratios[name] for words, name in NAMES.items()}
-        found.setdefault(row.assumption, {})[row.strength] = both
-    return found
+    return {
+        assumption: {strength: {words: by[name] for words, name in NAMES.items()} for strength, by in rows.items()}
+        for assumption, rows in advice.table().items()
+    }
 
 
 def rows() -> dict[str, list[tuple[str, dict[str, Ratio]]]]:
