@@ -493,14 +493,6 @@ def test_by_default_it_learns_as_much_as_linear_layers():
     assert slow.share(obs).mean() > 0.1  # which the check above does not let pass
 
 
-def test_the_share_evaluates_each_of_three_networks_once():
-    bonus, calls = seen(), []
-    for name in ("predictor", "initial", "target"):
-        getattr(bonus, name).register_forward_hook(lambda *_, name=name: calls.append(name))
-    bonus.share(X)
-    assert sorted(calls) == ["initial", "predictor", "target"]
-
-
 def test_the_share_is_what_is_left_of_the_novelty_at_the_start():
     bonus = seen(dtype=torch.float64)
     start = bonus(X_TEST)

@@ -95,10 +95,8 @@ class IntrinsicReward(nn.Module):
 
     def forward(self, next_obs: Any) -> Float[np.ndarray, " envs"]:
         """The rewards for coming to `next_obs` (num_envs, *obs_shape): statistics, then novelty, then training."""
-        rows, _ = self.bonus.reader(next_obs)
-        if self.bonus.normaliser is not None:
-            self.bonus.observe(rows)
-        novelty = self.bonus(rows)
+        rows, _ = self.bonus._rows(next_obs)
+        novelty = self.bonus._observed(rows)
         self._waiting.append(rows.clone())  # whose memory the environments may use again
         if len(self._waiting) == self.every:
             seen = torch.cat(self._waiting)
