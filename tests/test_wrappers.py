@@ -187,8 +187,8 @@ def test_arguments_out_of_range(options, says):
         RNDVecEnvWrapper(VecEnv(), bonus(), **options)
 
 
-def test_a_bonus_of_values_is_trained_by_hand():
-    with pytest.raises(ValueError, match=r"bonus has gamma = 0\.9: train it on transitions"):
+def test_a_bonus_of_values_is_no_reward():
+    with pytest.raises(ValueError, match=r"bonus has gamma = 0\.9: its novelty is of all that follows"):
         IntrinsicReward(bonus(gamma=0.9), ENVS)
 
 

@@ -29,7 +29,7 @@ _READS = 10_000
 """Calls after which the bonus warns if nothing was trained: several rollouts of any algorithm."""
 _DIVERGED = "the bonus is not finite: the predictor diverged; take a smaller learning rate and an earlier state_dict"
 
-Rows = tuple[Shaped[Tensor, "rows *shape"], torch.Size]
+Rows = tuple[Tensor, torch.Size]
 """Observations as rows, and the leading dimensions that they had."""
 
 
@@ -267,13 +267,14 @@ class ModuleBonus(nn.Module):
 
     def _errors(self, rows: Shaped[Tensor, "batch *shape"], function: nn.Module) -> Float[Tensor, "batch outputs"]:
         """A function minus the target, in 32 bits at least."""
-        if self.normaliser is not None:
-            if not self.normaliser.count:
+        normaliser = self.normaliser
+        if normaliser is not None:
+            if not normaliser.count:
                 raise NotFittedError(
                     "this bonus has seen nothing to normalise by: call observe(obs) first, on a random agent's "
                     "observations for instance, or make it with normalise=False"
                 )
-            rows = self.normaliser(rows)
+            rows = normaliser(rows)
         rows = rows.to(self._held[0].dtype)
         torch.clear_autocast_cache()  # which has weights as they were before a step, or without a gradient
         ours, theirs = function(rows), self.target(rows)

@@ -4,12 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import pairwise
 from math import prod, sqrt
-from typing import Any
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
-from torch.nn.functional import silu
 
 from rndlib import checks
 from rndlib.activations import ACTIVATIONS, Activation, named
@@ -22,8 +20,6 @@ from rndlib.training.weights import Role, draw
 
 _CONVOLUTIONS = (32, 8, 4), (64, 4, 2), (64, 3, 1)  # channels, side of the kernel, stride
 _UNITS = 512
-
-_IN_PLACE: dict[Any, Callable[[Tensor], Tensor]] = {"relu": torch.relu_, "silu": partial(silu, inplace=True)}
 
 Layer = tuple[tuple[int, ...], int | None]
 """The sizes of a layer's weights, (out, in) or (out, in, height, width), and the stride if it is a convolution."""
@@ -49,8 +45,6 @@ class Eq1(nn.ModuleList):
 
     def forward(self, obs: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, "batch outputs"]:
         phi = value(self.activation)
-        if not torch.is_grad_enabled():  # when nothing else needs the memory
-            phi = _IN_PLACE.get(self.activation, phi)
         first, *others = self
         z = first(obs.flatten(1) if isinstance(first, nn.Linear) else obs)
         for layer in others:
