@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from scipy import stats
 
 from rndlib import MLP, RND, DivergenceError, GradientDescent, HeadsWarning
 from rndlib.estimators import NotFittedError
@@ -479,6 +480,23 @@ def test_by_default_it_learns_as_much_as_linear_layers():
         one.update(obs, epochs=40, minibatch_size=128)
     assert bonus.share(obs).mean() < 0.05
     assert slow.share(obs).mean() > 0.1  # which the check above does not let pass
+
+
+def test_the_bonus_falls_with_visits():
+    """Rank correlation of visits with what is left, of states that come at rates of 1 to 1/48 for 40 rollouts.
+
+    Without a relation it is 0 with variance 1 / 47: four standard deviations, within which shuffled visits are.
+    """
+    rng, obs, visits = np.random.default_rng(0), sqrt(48) * np.eye(48), np.zeros(48)
+    bonus = RNDBonus(48, 16, network=MLP(48, width=128), normalise=False, learning_rate=3e-3)
+    rates = 1 / np.arange(1, 49)
+    for _ in range(40):
+        came_to = rng.choice(48, 32, p=rates / rates.sum())
+        np.add.at(visits, came_to, 1)
+        bonus.update(obs[came_to], epochs=4, minibatch_size=16)
+    left = bonus.share(obs)
+    assert stats.spearmanr(visits, left)[0] < -4 / sqrt(47)
+    assert abs(stats.spearmanr(rng.permutation(visits), left)[0]) < 4 / sqrt(47)
 
 
 def test_the_share_is_what_is_left_of_the_novelty_at_the_start():
