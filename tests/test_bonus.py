@@ -3,15 +3,18 @@
 import copy
 import io
 import pickle
+import re
 from functools import partial
 from math import sqrt
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from scipy import stats
 
-from rndlib import MLP, RND, DivergenceError, GradientDescent, HeadsWarning, laws
+from rndlib import MLP, RND, DivergenceError, GradientDescent, HeadsWarning
 from rndlib.estimators import NotFittedError
 
 torch = pytest.importorskip("torch")
@@ -96,27 +99,6 @@ def test_is_the_estimator_after_the_same_descent(net, heads, bodies, shape, gamm
         assert np.abs(wrong / model.variance(at) - 1).max() > 0.1
 
 
-CHAIN = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, -1.0], [-1.0, 0.5], [0.6, 0.8]])
-
-
-def test_the_bonus_of_values_is_their_variance():
-    """A chain of three transitions: to a known state, to the end, and to one that was never left.
-
-    256 outputs have a scatter of sqrt(2 / 256), of which the margin is four, and 5 % are for the width of 1024.
-    """
-    net, gamma, ends = MLP(2, width=1024, sigma_b=0.5), 0.5, [False, True, False]
-    obs, after = CHAIN[:3], CHAIN[1:4]
-    options: dict[str, Any] = {"network": net, "normalise": False, "optimizer": sgd(0.3 * 3 * 256)}
-    bonus, zero, plain = (RNDBonus(2, 64, 4, gamma=g, **options) for g in (gamma, 0.0, None))
-    bonus.update(obs, after, ends, epochs=100)
-    law = laws.value_rnd_error(net, obs, after, gamma, CHAIN, ends).var / 2
-    np.testing.assert_allclose(bonus(CHAIN), law, rtol=4 * sqrt(2 / 256) + 0.05, atol=1e-6)
-    assert law[2] > 0.2  # the value of a state that was seen, and is known to plain RND
-    assert zero.update(obs, after, ends, epochs=100) == pytest.approx(plain.update(obs, epochs=100))
-    np.testing.assert_allclose(zero(CHAIN), plain(CHAIN), rtol=1e-4, atol=1e-6)
-    assert plain(CHAIN)[2] < 0.01 * law[2]
-
-
 def test_float32_only_rounds():
     double, single = (seen(dtype=dtype) for dtype in (torch.float64, None))
     assert (double(X_TEST).dtype, single(X_TEST).dtype) == (np.float64, np.float32)
@@ -128,24 +110,18 @@ def test_networks_are_those_of_eq_1():
     """The function of N(0, 1) weights with the factors outside, and the initial deviations, to four of their errors."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        network = nature_cnn(FRAMES, activation="silu", sigma_w=1.3, sigma_b=0.2)(8)
+        network = nature_cnn(FRAMES)(8)
         x = z = torch.randn(2, *FRAMES)
     for layer, stride in zip(network.children(), (4, 2, 1, None, None), strict=True):
         w, b = layer.parameters()
-        factor = 1.3 / sqrt(w[0].numel())
+        factor = sqrt(2 / w[0].numel())
         assert abs(w.std() / factor - 1) < 4 / sqrt(2 * w.numel())
-        assert abs(b.std() / 0.2 - 1) < 4 / sqrt(2 * b.numel())
-        z = nn.functional.silu(z) if z is not x else x
+        assert abs(b.std() / 0.1 - 1) < 4 / sqrt(2 * b.numel())
+        z = torch.relu(z) if z is not x else x
         z = factor * (z.flatten(1) @ (w / factor).T) if stride is None else nn.functional.conv2d(z, w, None, stride)
         z = z + b.view(-1, *[1] * (z.ndim - 2))
     torch.testing.assert_close(network(x), z, rtol=1e-4, atol=1e-5)
-    for grad in (True, False):  # without, activations take the place of what they are of
-        with torch.set_grad_enabled(grad):
-            torch.testing.assert_close(network(x), z, rtol=1e-4, atol=1e-5)
-    assert [*dict(RNDBonus(3, network=MLP(3, sigma_b=0.0)).predictor.named_parameters())] == [
-        "0.0.weight",
-        "0.1.weight",
-    ]
+    assert all(p.ndim == 2 for p in RNDBonus(3, network=MLP(3, sigma_b=0.0)).predictor.parameters())
 
 
 # ------------------------------------------------------------------------------------------------ what changes what
@@ -439,6 +415,19 @@ def test_torchrl_has_twice_the_number_and_loses_the_ranks_by_its_clip():
     assert len(bonus(new).unique()) == 64
 
 
+@pytest.mark.filterwarnings("ignore")  # of TorchRL
+def test_torchrl_collects_as_its_page_says():
+    pytest.importorskip("torchrl")
+    page = (Path(__file__).parent.parent / "docs" / "how_to" / "explore.md").read_text(encoding="utf-8")
+    (code,) = (block for block in re.findall("```python\n(.*?)```", page, re.DOTALL) if "torchrl" in block)
+    found: dict[str, Any] = {}
+    exec(code, found)
+    assert found["data"]["next", "reward"].shape == (2, 64, 1)
+    assert (found["data"]["next", "reward"] > -1).all()  # which is MountainCar's own
+    assert (found["bonus"].share(found["data"]["next", "observation"]) != 1).all()
+    assert found["bonus"].normaliser.count == 256
+
+
 @pytest.mark.parametrize("kind", ["autocast", "bfloat16"])
 def test_half_precision_costs_its_rounding_alone(kind):
     """Outputs of order one have errors of 2^-9, and the mean of their squares some hundredths.
@@ -493,12 +482,22 @@ def test_by_default_it_learns_as_much_as_linear_layers():
     assert slow.share(obs).mean() > 0.1  # which the check above does not let pass
 
 
-def test_the_share_evaluates_each_of_three_networks_once():
-    bonus, calls = seen(), []
-    for name in ("predictor", "initial", "target"):
-        getattr(bonus, name).register_forward_hook(lambda *_, name=name: calls.append(name))
-    bonus.share(X)
-    assert sorted(calls) == ["initial", "predictor", "target"]
+def test_the_bonus_falls_with_visits():
+    """Rank correlation of visits with what is left, of states that come at rates of 1 to 1/48 for 40 rollouts.
+
+    Without a relation it is 0 with variance 1 / 47: four standard deviations, within which shuffled visits are.
+    """
+    rng, obs, visits = np.random.default_rng(0), sqrt(48) * np.eye(48), np.zeros(48)
+    bonus = RNDBonus(48, 16, network=MLP(48, width=128), normalise=False, learning_rate=3e-3)
+    rates = 1 / np.arange(1, 49)
+    for _ in range(40):
+        came_to = rng.choice(48, 32, p=rates / rates.sum())
+        np.add.at(visits, came_to, 1)
+        bonus.update(obs[came_to], epochs=4, minibatch_size=16)
+    left, margin = bonus.share(obs), 4 / sqrt(47)
+    fall, none = (float(stats.spearmanr(of, left)[0]) for of in (visits, rng.permutation(visits)))  # pyright: ignore[reportArgumentType]
+    assert fall < -margin
+    assert abs(none) < margin
 
 
 def test_the_share_is_what_is_left_of_the_novelty_at_the_start():
@@ -512,42 +511,29 @@ def test_the_share_is_what_is_left_of_the_novelty_at_the_start():
     np.testing.assert_array_equal(through_a_file(bonus.float()).share(X_TEST), bonus.share(X_TEST))
 
 
-def test_a_step_observes_then_reads_then_learns():
-    def state(*calls: str) -> tuple[np.ndarray, dict]:
-        bonus = seen(seed=3)
-        found = [getattr(bonus, call)(X_TEST) for call in calls]
-        return next(value for value in found if isinstance(value, np.ndarray)), bonus.state_dict()
-
-    (novelty, after), (expected, wanted) = state("step"), state("observe", "forward", "update")
-    assert np.array_equal(novelty, expected)
-    same(after, wanted)
-    for wrong in (("observe", "update", "forward"), ("forward", "observe", "update"), ("forward", "update")):
-        assert not np.array_equal(state(*wrong)[0], novelty)
-    assert seen(normalise=False).step(X, epochs=2, minibatch_size=2).shape == (5,)
-
-
-def test_transitions_of_a_rollout_are_trained_on_in_minibatches():
-    """With leading dimensions, of which `step` rewards the observations that follow, before it learns."""
+@pytest.mark.parametrize("gamma", [None, 0.5])
+def test_a_step_observes_then_reads_then_learns(gamma):
+    """It rewards the observations that follow. Leading dimensions are those of the bonus."""
     rollout, ends = RNG.normal(size=(5, 2, 3)), np.array([[0, 0], [0, 1], [0, 0], [1, 0]])
-    one, other = (seen(gamma=0.5) for _ in range(2))
-    rewards = one.step(rollout[1:], rollout[:-1], ends, epochs=2, minibatch_size=3)
-    other.observe(rollout[1:])
-    assert np.array_equal(rewards, other(rollout[1:]))
-    flat = (a.reshape(8, *a.shape[2:]) for a in (rollout[:-1], rollout[1:], ends))
-    other.update(*flat, epochs=2, minibatch_size=3)
-    same(one.state_dict(), other.state_dict())
+    before, after, how = rollout[:-1], rollout[1:], {"epochs": 2, "minibatch_size": 3}
+    start, rows, flat = before.reshape(8, 3), after.reshape(8, 3), ends.reshape(8)
 
+    def calls(*names: str) -> tuple[np.ndarray, dict]:
+        bonus = seen(gamma=gamma)
+        transitions = (rows,) if gamma is None else (start, rows, flat)
+        each = {"observe": bonus.observe, "read": bonus, "learn": lambda _: bonus.update(*transitions, **how)}
+        found = {name: each[name](rows) for name in names}
+        return found["read"].reshape(4, 2), bonus.state_dict()
 
-def test_leading_dimensions_are_those_of_the_bonus():
-    rollout = np.random.default_rng(0).normal(size=(4, 2, 3))
-    shaped, flat = seen(), seen()
-    assert np.array_equal(shaped(rollout), flat(rollout.reshape(8, 3)).reshape(4, 2))
-    assert shaped.errors(rollout).shape == (4, 2, 4)
-    for bonus, obs in ((shaped, rollout), (flat, rollout.reshape(8, 3))):
-        bonus.step(obs, minibatch_size=3)
-    same(shaped.state_dict(), flat.state_dict())
-    frame = np.zeros((2, 3, *PIXELS), np.uint8)
-    assert RNDBonus(PIXELS, 4, network=nature_cnn(PIXELS), normalise=False)(frame).shape == (2, 3)
+    bonus = seen(gamma=gamma)
+    novelty = bonus.step(after, *(() if gamma is None else (before, ends)), **how)
+    expected, wanted = calls("observe", "read", "learn")
+    assert np.array_equal(novelty, expected)
+    same(bonus.state_dict(), wanted)
+    for wrong in (("observe", "learn", "read"), ("read", "observe", "learn"), ("read", "learn")):
+        assert not np.array_equal(calls(*wrong)[0], novelty)
+    assert bonus.errors(rollout).shape == (5, 2, 4)
+    assert seen(normalise=False, gamma=gamma).share(rollout).shape == (5, 2)
 
 
 def test_spaces_and_dictionaries():
@@ -692,22 +678,17 @@ def test_arguments_out_of_range_are_refused_before_training(options, says):
     assert torch.random.get_rng_state().equal(state)
 
 
-@pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("shape", "says"),
     [
-        ({"obs_shape": (84, 84)}, r"obs_shape = \(84, 84\): give \(channels, height, width\)"),
-        ({"obs_shape": (84, 84, 4)}, r"obs_shape = \(84, 84, 4\): give images of 36 by 36 pixels at least, channels f"),
-        ({"obs_shape": (1, 36, 35)}, "36 by 36 pixels at least"),
-        ({"widen": 0}, "widen = 0"),
-        ({"activation": "swish"}, "activation = 'swish'"),
-        ({"sigma_w": 0}, "sigma_w = 0"),
-        ({"sigma_b": -1}, "sigma_b = -1"),
+        ((84, 84), r"obs_shape = \(84, 84\): give \(channels, height, width\)"),
+        ((84, 84, 4), r"obs_shape = \(84, 84, 4\): give images of 36 by 36 pixels at least, channels first"),
+        ((1, 36, 35), "36 by 36 pixels at least"),
     ],
 )
-def test_arguments_of_nature_cnn_out_of_range(options, says):
+def test_images_that_nature_cnn_does_not_take(shape, says):
     with pytest.raises(ValueError, match=says):
-        nature_cnn(**({"obs_shape": FRAMES} | options))
+        nature_cnn(shape)
 
 
 @pytest.mark.parametrize(

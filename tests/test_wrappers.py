@@ -46,23 +46,18 @@ class VecEnv:
     num_envs, action_space = ENVS, gym.spaces.Discrete(2)
 
     def __init__(self):
-        self.members = [Counter(number) for number in range(ENVS)]
+        self.envs = vector(AutoresetMode.SAME_STEP)
 
     def reset(self) -> np.ndarray:
-        return np.stack([env.reset()[0] for env in self.members])
+        return self.envs.reset()[0]
 
     def step_async(self, actions: np.ndarray) -> None:
         self.actions = actions
 
     def step_wait(self) -> Any:
-        rows, infos = [], [{} for _ in range(ENVS)]
-        for env, action, info in zip(self.members, self.actions, infos, strict=True):
-            row, reward, done, *_ = env.step(action)
-            if done:
-                info["terminal_observation"], (row, _) = row, env.reset()
-            rows.append((row, reward, done))
-        obs, rewards, dones = map(np.array, zip(*rows, strict=True))
-        return obs, rewards, dones, infos
+        obs, rewards, dones, _, infos = self.envs.step(self.actions)
+        finals = infos.get("final_obs", [None] * ENVS)
+        return obs, rewards, dones, [{} if last is None else {"terminal_observation": last} for last in finals]
 
     def step(self, actions: np.ndarray) -> Any:
         self.step_async(actions)
@@ -187,8 +182,8 @@ def test_arguments_out_of_range(options, says):
         RNDVecEnvWrapper(VecEnv(), bonus(), **options)
 
 
-def test_a_bonus_of_values_is_trained_by_hand():
-    with pytest.raises(ValueError, match=r"bonus has gamma = 0\.9: train it on transitions"):
+def test_a_bonus_of_values_is_no_reward():
+    with pytest.raises(ValueError, match=r"bonus has gamma = 0\.9: its novelty is of all that follows"):
         IntrinsicReward(bonus(gamma=0.9), ENVS)
 
 

@@ -1,11 +1,12 @@
 """Random network distillation in the loop of an agent, with a predictor and a target of your own."""
 
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
 from io import BytesIO
 from math import isfinite, prod
+from operator import is_not
 from typing import Any
 
 import torch
@@ -27,6 +28,9 @@ _AT_ONCE = 2**22
 _READS = 10_000
 """Calls after which the bonus warns if nothing was trained: several rollouts of any algorithm."""
 _DIVERGED = "the bonus is not finite: the predictor diverged; take a smaller learning rate and an earlier state_dict"
+
+Rows = tuple[Tensor, torch.Size]
+"""Observations as rows, and the leading dimensions that they had."""
 
 
 class ModuleBonus(nn.Module):
@@ -108,7 +112,7 @@ class ModuleBonus(nn.Module):
         self.initial = deepcopy(predictor).requires_grad_(False).eval()
         self.normaliser = RunningNormaliser(self.reader.shape) if normalise else None
         self.optimizer, self._held = made, [*predictor.parameters()]
-        self.register_load_state_dict_post_hook(_bind)
+        self.register_load_state_dict_post_hook(self._bind)
         self._reads = 0
         self._pending: Any = 0.0  # NaN if an accelerator has found any since the last update
 
@@ -124,21 +128,14 @@ class ModuleBonus(nn.Module):
         DivergenceError: The novelty is not finite. On an accelerator the next `update` raises it.
         """
         rows, leading = self._rows(obs)
-        (novelty,) = self._novelties(rows, self.predictor)
-        if novelty.device.type != "cpu":  # where asking would wait
-            self._pending = self._pending + 0 * novelty.max()
-        elif not isfinite(novelty.max()):
-            raise DivergenceError(_DIVERGED)
-        if not torch.compiler.is_compiling():  # which would compile anew for every count
-            self._count()
-        return self.reader.like(obs, novelty.view(leading))
+        return self.reader.like(obs, self._novelty(rows), leading)
 
     def share(self, obs: Any) -> Any:
         """The share of the prior variance that is left: the novelty over that of the initial predictor, as `forward`.
 
         It is 1 before any training, falls towards 0 where the predictor learns, and stays about 1 elsewhere, whatever
         the network, its scale or the task. Comparing with the initial predictor, rather than with its expectation,
-        leaves out the scatter of few heads, and works for any module. It costs half as much again as `forward`.
+        leaves out the scatter of few heads, and works for any module. It costs twice as much as `forward`.
 
         >>> import numpy as np
         >>> from rndlib.torch import RNDBonus
@@ -147,8 +144,8 @@ class ModuleBonus(nn.Module):
         array([1., 1., 1.], dtype=float32)
         """
         rows, leading = self._rows(obs)
-        left, prior = self._novelties(rows, self.predictor, self.initial)
-        return self.reader.like(obs, (left / prior.clamp_(min=torch.finfo(prior.dtype).tiny)).view(leading))
+        left, prior = (self._half_squares(rows, function) for function in (self.predictor, self.initial))
+        return self.reader.like(obs, left / prior.clamp_(min=torch.finfo(prior.dtype).tiny), leading)
 
     def errors(self, obs: Any) -> Float[Tensor, "*leading outputs"]:
         """Predictor minus target, (*leading, outputs), with gradient. Raises NotFittedError as `forward`.
@@ -157,7 +154,7 @@ class ModuleBonus(nn.Module):
         `predictor.parameters()`.
         """
         rows, leading = self._rows(obs)
-        return self._errors(rows, self.predictor)[0].unflatten(0, leading)
+        return self._errors(rows, self.predictor).unflatten(0, leading)
 
     @torch.no_grad()
     def observe(self, obs: Any) -> None:
@@ -168,8 +165,6 @@ class ModuleBonus(nn.Module):
             )
         self.normaliser.observe(self._rows(obs)[0])
 
-    @torch.inference_mode(False)
-    @torch.enable_grad()
     def update(
         self,
         obs: Any,
@@ -196,25 +191,8 @@ class ModuleBonus(nn.Module):
         Raises as `forward`, after the last step. With many environments, a random quarter of the observations keeps the
         predictor from learning too fast (Burda et al., 2019).
         """
-        batch = self._batch(obs, next_obs, terminated)
-        n, at_once = len(batch[0]), self._at_once
-        size = n if minibatch_size is None else checks.whole("minibatch_size", minibatch_size, at_least=1)
-        self._bind()
-        epochs, total, self._pending = checks.whole("epochs", epochs, at_least=1), self._pending, 0.0
-        for _ in range(epochs):
-            for minibatch in self._minibatches(batch, size):
-                self.optimizer.zero_grad()
-                for part in zip(*(each.split(at_once) for each in minibatch), strict=True):
-                    loss = self._loss(*part)
-                    (loss / len(minibatch[0])).backward()
-                    total = total + loss.detach()
-                if self.max_grad_norm is not None:
-                    nn.utils.clip_grad_norm_(self._held, self.max_grad_norm)
-                self.optimizer.step()
-        mean = float(total) / n / epochs  # waits for the device
-        if not isfinite(mean):
-            raise DivergenceError(_DIVERGED)
-        return mean
+        after = None if next_obs is None else self._rows(next_obs)
+        return self._learn(self._rows(obs), after, terminated, epochs, minibatch_size)
 
     def step(
         self,
@@ -236,14 +214,12 @@ class ModuleBonus(nn.Module):
         >>> bonus.step(next_obs, epochs=4, minibatch_size=256).shape
         (128, 8)
         """
-        rows, leading = self._rows(next_obs)
-        alone = self.gamma is None and obs is None and terminated is None
-        if self.normaliser is not None:
-            self.observe(rows)
-        novelty = self(rows)
-        transitions = (rows,) if alone else (obs, next_obs, terminated)
-        self.update(*transitions, epochs=epochs, minibatch_size=minibatch_size)
-        return self.reader.like(next_obs, novelty.view(leading))
+        came_to = self._rows(next_obs)
+        novelty = self._observed(came_to[0])
+        alone = self.gamma is None and obs is None
+        start, after = (came_to, None) if alone else (self._rows(obs), came_to)
+        self._learn(start, after, terminated, epochs, minibatch_size)
+        return self.reader.like(next_obs, novelty, came_to[1])
 
     def train(self, mode: bool = True) -> "ModuleBonus":
         """Set the predictor's mode; what is frozen stays in eval mode."""
@@ -266,95 +242,117 @@ class ModuleBonus(nn.Module):
 
     def _apply(self, fn: Any, recurse: bool = True) -> "ModuleBonus":
         super()._apply(fn, recurse)
-        self._bind(moved=True)
+        self._bind()
         return self
 
-    def _bind(self, moved: bool = False) -> None:
+    def _bind(self, *_: Any) -> None:
         """Let the optimiser hold the predictor's weights: `.to` and `load_state_dict(assign=True)` may replace them."""
         now = [*self.predictor.parameters()]
-        if moved or any(p is not held for p, held in zip(now, self._held, strict=True)):
-            rebind(self.optimizer, self._held, now)
-            self._held = now
+        rebind(self.optimizer, self._held, now)
+        self._held = now
 
     def _object(self) -> None:
         if self.meaning.factor != 1:
             warnings.warn(str(self.meaning), MismatchWarning, stacklevel=3)
 
-    def _count(self) -> None:
-        self._reads += 1
-        if self._reads != _READS:
-            return
-        pairs = zip(self.predictor.parameters(), self.initial.parameters(), strict=True)
-        if all(now.equal(before) for now, before in pairs):
-            warnings.warn(f"the bonus was read {_READS} times and never trained: call update or step", stacklevel=4)
+    # What follows is of rows, which are read and checked once.
 
-    def _rows(self, obs: Any) -> tuple[Shaped[Tensor, "rows *shape"], torch.Size]:
+    def _rows(self, obs: Any) -> Rows:
         rows, leading = self.reader(obs)
         return rows.to(self._held[0].device), leading
 
-    def _batch(self, obs: Any, next_obs: Any, terminated: Any) -> tuple[Tensor, ...]:
-        """What is trained on: rows, and with `gamma` the rows that follow and their discounts."""
-        rows, leading = self._rows(obs)
-        # What inference mode made cannot take part in a gradient.
-        rows = rows.clone() if rows.is_inference() else rows.detach()
-        if self.gamma is None:
-            given = next_obs is not None or terminated is not None
-            checks.require(not given, "gamma = None: give gamma to use next_obs and terminated")
-            return (rows,)
-        checks.require(next_obs is not None, f"next_obs = None with gamma = {self.gamma!r}: give what follows obs")
-        following, after = self._rows(next_obs)
-        checks.require(after == leading, f"next_obs has leading dimensions {tuple(after)}, obs {tuple(leading)}")
-        ends = torch.as_tensor(False if terminated is None else terminated, device=rows.device).bool()
-        fits = terminated is None or ends.shape == leading
-        checks.require(fits, f"terminated has shape {tuple(ends.shape)}: give {tuple(leading)}, that of the bonus")
-        return rows, following, self.gamma * (~ends).double().expand(leading).reshape(-1, 1)
+    def _parts(self, rows: Shaped[Tensor, "rows *shape"]) -> Sequence[Shaped[Tensor, "part *shape"]]:
+        size = max(1, _AT_ONCE // prod(self.reader.shape))
+        return rows.split(size) if len(rows) > size else (rows,)
 
-    def _loss(
-        self,
-        rows: Shaped[Tensor, "batch *shape"],
-        following: Shaped[Tensor, "batch *shape"] | None = None,
-        discounts: Float[Tensor, "batch 1"] | None = None,
-    ) -> Float[Tensor, ""]:
-        """The sum of half the mean square of the error, or of the temporal difference, at each of some rows."""
-        (errors,) = self._errors(rows, self.predictor)
-        if following is not None and discounts is not None:
-            with torch.no_grad():
-                (held,) = self._errors(following, self.predictor)
-            errors = errors - discounts.to(held.dtype) * held
-        return errors.square().sum() / (2 * errors.shape[1])
-
-    def _errors(
-        self, rows: Shaped[Tensor, "batch *shape"], *functions: nn.Module
-    ) -> list[Float[Tensor, "batch outputs"]]:
-        """Functions minus the target, in 32 bits at least."""
-        if self.normaliser is not None:
-            if not self.normaliser.count:
+    def _errors(self, rows: Shaped[Tensor, "batch *shape"], function: nn.Module) -> Float[Tensor, "batch outputs"]:
+        """A function minus the target, in 32 bits at least."""
+        normaliser = self.normaliser
+        if normaliser is not None:
+            if not normaliser.count:
                 raise NotFittedError(
                     "this bonus has seen nothing to normalise by: call observe(obs) first, on a random agent's "
                     "observations for instance, or make it with normalise=False"
                 )
-            rows = self.normaliser(rows)
+            rows = normaliser(rows)
         rows = rows.to(self._held[0].dtype)
         torch.clear_autocast_cache()  # which has weights as they were before a step, or without a gradient
-        ours, theirs = [u(rows) for u in functions], self.target(rows)
-        if ours[0].shape != theirs.shape or theirs.ndim != 2 or len(theirs) != len(rows):
+        ours, theirs = function(rows), self.target(rows)
+        if ours.shape != theirs.shape or theirs.ndim != 2 or len(theirs) != len(rows):
             raise ValueError(
-                f"predictor and target return {tuple(ours[0].shape)} and {tuple(theirs.shape)} for {len(rows)} "
+                f"predictor and target return {tuple(ours.shape)} and {tuple(theirs.shape)} for {len(rows)} "
                 "observations: give modules that both return (batch, outputs)"
             )
         if theirs.dtype.itemsize < 4:  # whose difference, and its square, would lose what is left
-            ours, theirs = [of.float() for of in ours], theirs.float()
-        return [of - theirs for of in ours]
+            ours, theirs = ours.float(), theirs.float()
+        return ours - theirs
 
-    def _novelties(self, rows: Shaped[Tensor, "rows *shape"], *functions: nn.Module) -> list[Float[Tensor, " rows"]]:
-        with torch.no_grad():
-            parts = (self._errors(part, *functions) for part in rows.split(self._at_once))
-            each = [[errors.square_().mean(1).div_(2) for errors in part] for part in parts]
-            return each[0] if len(each) == 1 else [torch.cat(of) for of in zip(*each, strict=True)]
+    @torch.no_grad()
+    def _half_squares(self, rows: Shaped[Tensor, "rows *shape"], function: nn.Module) -> Float[Tensor, " rows"]:
+        each = [self._errors(part, function).square_().mean(1).div_(2) for part in self._parts(rows)]
+        return each[0] if len(each) == 1 else torch.cat(each)
 
-    @property
-    def _at_once(self) -> int:
-        return max(1, _AT_ONCE // prod(self.reader.shape))
+    def _novelty(self, rows: Shaped[Tensor, "rows *shape"]) -> Float[Tensor, " rows"]:
+        novelty = self._half_squares(rows, self.predictor)
+        if novelty.device.type != "cpu":  # where asking would wait
+            self._pending = self._pending + 0 * novelty.max()
+        elif not isfinite(novelty.max()):
+            raise DivergenceError(_DIVERGED)
+        if not torch.compiler.is_compiling():  # which would compile anew for every count
+            self._reads += 1
+            if self._reads == _READS and all(map(torch.equal, self.predictor.parameters(), self.initial.parameters())):
+                warnings.warn(f"the bonus was read {_READS} times and never trained: call update or step", stacklevel=4)
+        return novelty
+
+    def _observed(self, rows: Shaped[Tensor, "rows *shape"]) -> Float[Tensor, " rows"]:
+        """The novelty of rows that the statistics have just taken in."""
+        if self.normaliser is not None:
+            self.normaliser.observe(rows)
+        return self._novelty(rows)
+
+    @torch.inference_mode(False)
+    @torch.enable_grad()
+    def _learn(
+        self, start: Rows, after: Rows | None, terminated: Any, epochs: int, minibatch_size: int | None
+    ) -> float:
+        batch = self._batch(start, after, terminated)
+        n = len(batch[0])
+        size = n if minibatch_size is None else checks.whole("minibatch_size", minibatch_size, at_least=1)
+        epochs, total, self._pending = checks.whole("epochs", epochs, at_least=1), self._pending, 0.0
+        if any(map(is_not, self.predictor.parameters(), self._held)):
+            self._bind()
+        for _ in range(epochs):
+            for minibatch in self._minibatches(batch, size):
+                self.optimizer.zero_grad()
+                for part in zip(*map(self._parts, minibatch), strict=True):
+                    loss = self._loss(*part)
+                    (loss / len(minibatch[0])).backward()
+                    total = total + loss.detach()
+                if self.max_grad_norm is not None:
+                    nn.utils.clip_grad_norm_(self._held, self.max_grad_norm)
+                self.optimizer.step()
+        mean = float(total) / n / epochs  # waits for the device
+        if not isfinite(mean):
+            raise DivergenceError(_DIVERGED)
+        return mean
+
+    def _batch(self, start: Rows, after: Rows | None, terminated: Any) -> tuple[Tensor, ...]:
+        """What is trained on: rows, and with `gamma` the rows that follow and their discounts."""
+        rows, leading = start
+        # What inference mode made cannot take part in a gradient.
+        rows = rows.clone() if rows.is_inference() else rows.detach()
+        if self.gamma is None:
+            given = after is not None or terminated is not None
+            checks.require(not given, "gamma = None: give gamma to use next_obs and terminated")
+            return (rows,)
+        if after is None:
+            raise ValueError(f"next_obs = None with gamma = {self.gamma!r}: give what follows obs")
+        following, others = after
+        checks.require(others == leading, f"next_obs has leading dimensions {tuple(others)}, obs {tuple(leading)}")
+        ends = torch.as_tensor(False if terminated is None else terminated, device=rows.device).bool()
+        fits = terminated is None or ends.shape == leading
+        checks.require(fits, f"terminated has shape {tuple(ends.shape)}: give {tuple(leading)}, that of the bonus")
+        return rows, following, self.gamma * (~ends).double().expand(leading).reshape(-1, 1)
 
     def _minibatches(self, batch: tuple[Tensor, ...], size: int) -> Iterator[tuple[Tensor, ...]]:
         n = len(batch[0])
@@ -363,6 +361,16 @@ class ModuleBonus(nn.Module):
         order = torch.randperm(n, generator=self.generator, device="cpu").to(batch[0].device)
         return (tuple(each[chosen] for each in batch) for chosen in order.split(size))
 
-
-def _bind(bonus: ModuleBonus, _: Any) -> None:
-    bonus._bind()
+    def _loss(
+        self,
+        rows: Shaped[Tensor, "batch *shape"],
+        following: Shaped[Tensor, "batch *shape"] | None = None,
+        discounts: Float[Tensor, "batch 1"] | None = None,
+    ) -> Float[Tensor, ""]:
+        """The sum of half the mean square of the error, or of the temporal difference, at each of some rows."""
+        errors = self._errors(rows, self.predictor)
+        if following is not None and discounts is not None:
+            with torch.no_grad():
+                held = self._errors(following, self.predictor)
+            errors = errors - discounts.to(held.dtype) * held
+        return errors.square().sum() / (2 * errors.shape[1])

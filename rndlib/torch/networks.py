@@ -4,15 +4,13 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import pairwise
 from math import prod, sqrt
-from typing import Any
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
-from torch.nn.functional import silu
 
 from rndlib import checks
-from rndlib.activations import ACTIVATIONS, Activation, named
+from rndlib.activations import Activation
 from rndlib.any_network import spawned
 from rndlib.network import MLP
 from rndlib.torch.module import Module
@@ -22,8 +20,6 @@ from rndlib.training.weights import Role, draw
 
 _CONVOLUTIONS = (32, 8, 4), (64, 4, 2), (64, 3, 1)  # channels, side of the kernel, stride
 _UNITS = 512
-
-_IN_PLACE: dict[Any, Callable[[Tensor], Tensor]] = {"relu": torch.relu_, "silu": partial(silu, inplace=True)}
 
 Layer = tuple[tuple[int, ...], int | None]
 """The sizes of a layer's weights, (out, in) or (out, in, height, width), and the stride if it is a convolution."""
@@ -49,8 +45,6 @@ class Eq1(nn.ModuleList):
 
     def forward(self, obs: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, "batch outputs"]:
         phi = value(self.activation)
-        if not torch.is_grad_enabled():  # when nothing else needs the memory
-            phi = _IN_PLACE.get(self.activation, phi)
         first, *others = self
         z = first(obs.flatten(1) if isinstance(first, nn.Linear) else obs)
         for layer in others:
@@ -95,29 +89,20 @@ def drawn(net: MLP | Module, heads: int, bodies: int, seed: int, role: Role, dty
     return Bodies(each)
 
 
-def nature_cnn(
-    obs_shape: Iterable[int],
-    *,
-    widen: int = 1,
-    activation: str | Activation = "relu",
-    sigma_w: float = sqrt(2),
-    sigma_b: float = 0.1,
-) -> Callable[[int], nn.Module]:
+def nature_cnn(obs_shape: Iterable[int]) -> Callable[[int], nn.Module]:
     """A function from a number of outputs to a new network, for `RNDBonus(obs_shape, network=...)` and for `Module`.
 
     The network has convolutions of 32, 64 and 64 channels (8 by 8 pixels in steps of 4, 4 by 4 in steps of 2, 3 by 3)
-    and a layer of 512 units (Mnih et al., 2015), with the initial weights of the paper, drawn from PyTorch's generator.
+    and a layer of 512 units, all with relu (Mnih et al., 2015), and initial weights as in Eq. 1, drawn from PyTorch's
+    generator: sigma_w = sqrt(2), with which relu keeps the scale of a signal from layer to layer, and sigma_b = 0.1.
 
     Parameters
     ----------
     obs_shape: (channels, height, width) of an image, of 36 by 36 pixels at least, such as (4, 84, 84).
-    widen: Factor on all channels and units, >= 1. The theorems hold as it grows.
-    activation, sigma_b: As in `MLP`.
-    sigma_w: As in `MLP`; with sqrt(2), relu keeps the scale of a signal from layer to layer.
 
     Raises
     ------
-    ValueError: An argument is out of range, or the image is too small.
+    ValueError: `obs_shape` is no such shape.
 
     >>> import torch
     >>> from rndlib.torch import nature_cnn
@@ -128,19 +113,13 @@ def nature_cnn(
     sizes = shape(obs_shape)
     checks.require(len(sizes) == 3, f"obs_shape = {sizes}: give (channels, height, width), such as (4, 84, 84)")
     channels, *sides = sizes
-    checks.whole("widen", widen, at_least=1)
     hidden: list[Layer] = []
     for out, kernel, stride in _CONVOLUTIONS:
-        hidden.append(((widen * out, channels, kernel, kernel), stride))
-        channels, sides = widen * out, [(side - kernel) // stride + 1 for side in sides]
+        hidden.append(((out, channels, kernel, kernel), stride))
+        channels, sides = out, [(side - kernel) // stride + 1 for side in sides]
     checks.require(min(sides) > 0, f"obs_shape = {sizes}: give images of 36 by 36 pixels at least, channels first")
-    hidden.append(((widen * _UNITS, channels * prod(sides)), None))
-    activation = named(activation)
-    if not isinstance(activation, Activation):
-        checks.choice("activation", activation, ACTIVATIONS)
-    factors = checks.positive("sigma_w", sigma_w), checks.non_negative("sigma_b", sigma_b)
-    return partial(_ending, hidden, activation, *factors)
+    return partial(_nature, [*hidden, ((_UNITS, channels * prod(sides)), None)])
 
 
-def _ending(hidden: list[Layer], activation: str | Activation, sigma_w: float, sigma_b: float, outputs: int) -> Eq1:
-    return Eq1([*hidden, ((outputs, hidden[-1][0][0]), None)], activation, sigma_w, sigma_b)
+def _nature(hidden: list[Layer], outputs: int) -> Eq1:
+    return Eq1([*hidden, ((outputs, _UNITS), None)], "relu", sqrt(2), 0.1)

@@ -16,9 +16,10 @@ _AT_ONCE = 2**19
 class RunningNormaliser(nn.Module):
     """Running mean and variance of every entry of an observation. Only `observe` changes them.
 
-    They are buffers, saved in `state_dict`, and stay float64 whatever the module is cast to. After any sequence of
-    batches they equal the mean and population variance of all rows, up to rounding (Chan et al., 1979). An entry that
-    has never varied is clipped as soon as it does.
+    They are buffers, saved in `state_dict`, and keep their types whatever the module is cast to: `mean` and `var` are
+    float64, and `mean32` and `std32` are what most observations are normalised by. After any sequence of batches they
+    equal the mean and population variance of all rows, up to rounding (Chan et al., 1979). An entry that has never
+    varied is clipped as soon as it does.
 
     >>> import torch
     >>> from rndlib.torch import RunningNormaliser
@@ -31,12 +32,16 @@ class RunningNormaliser(nn.Module):
     count: Tensor
     mean: Tensor
     var: Tensor
+    mean32: Tensor
+    std32: Tensor
 
     def __init__(self, shape: tuple[int, ...]):
         super().__init__()
         self.register_buffer("count", torch.zeros((), dtype=torch.float64, device="cpu"))
         self.register_buffer("mean", torch.zeros(shape, dtype=torch.float64))
         self.register_buffer("var", torch.ones(shape, dtype=torch.float64))
+        self.register_buffer("mean32", torch.zeros(shape, dtype=torch.float32))
+        self.register_buffer("std32", torch.ones(shape, dtype=torch.float32))
 
     @torch.no_grad()
     def observe(self, obs: Shaped[Tensor, "batch *shape"]) -> None:
@@ -52,15 +57,18 @@ class RunningNormaliser(nn.Module):
             delta = mean + first - self.mean
             self.var.lerp_(var, share).add_(share * (1 - share) * delta**2)
             self.mean.add_(share * delta)
+        self.mean32.copy_(self.mean)
+        # The mean of an entry that never varied is exact, so it becomes 0 / tiny = 0.
+        self.std32.copy_(self.var.sqrt()).clamp_(min=torch.finfo(torch.float32).tiny)
 
     def forward(self, obs: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, "batch *shape"]:
         """Normalised observations within `CLIP` of 0: in float64 for those of 32 bits that are integers, or of more."""
-        single = obs.dtype == torch.float32 or obs.dtype.itemsize < 4
-        dtype = torch.float32 if single else torch.float64
-        # The mean of an entry that never varied is exact, so it becomes 0 / tiny = 0.
-        mean, scale = self.mean.to(dtype), self.var.sqrt().to(dtype).clamp_(min=torch.finfo(dtype).tiny)
-        away = obs - mean if obs.dtype == dtype else obs.to(dtype).sub_(mean)
-        return away.div_(scale).clamp_(-CLIP, CLIP)
+        if obs.dtype == torch.float32 or obs.dtype.itemsize < 4:
+            mean, std = self.mean32, self.std32
+        else:
+            mean, std = self.mean, self.var.sqrt().clamp_(min=torch.finfo(torch.float64).tiny)
+        away = obs - mean if obs.dtype == mean.dtype else obs.to(mean.dtype).sub_(mean)
+        return away.div_(std).clamp_(-CLIP, CLIP)
 
     def _apply(self, fn: Any, recurse: bool = True) -> "RunningNormaliser":
         # Moved with the module, but never rounded with it. The count stays on the CPU, where reading it takes no wait.

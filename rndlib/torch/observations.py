@@ -70,8 +70,9 @@ class Reader:
             return each[0]
         return torch.cat([rows.reshape(len(rows), -1) for rows, _ in each], 1), each[0][1]
 
-    def like(self, obs: Any, values: Tensor) -> Any:
-        """Values in the kind of `obs`: a tensor if it has tensors, else a NumPy array, which adds to other arrays."""
+    def like(self, obs: Any, values: Shaped[Tensor, " rows"], leading: torch.Size) -> Any:
+        """Values (*leading,) in the kind of `obs`: a tensor if it has tensors, else a NumPy array."""
+        values = values if len(leading) == 1 else values.view(leading)
         first = obs if self.keys is None or isinstance(obs, Tensor) else obs[self.keys[0]]
         return values if isinstance(first, Tensor) else values.numpy(force=True)
 

@@ -62,7 +62,7 @@ class IntrinsicReward(nn.Module):
 
     Parameters
     ----------
-    bonus: The bonus, of one observation of one environment, without a `gamma` of its own.
+    bonus: The bonus, of one observation of one environment, whose `gamma` is None: a return sums over time already.
     num_envs, gamma: As in `ReturnScaler`.
     every: Steps from one training to the next, >= 1.
     epochs, minibatches: Passes over these steps, and optimiser steps in each, >= 1.
@@ -85,8 +85,11 @@ class IntrinsicReward(nn.Module):
         minibatches: int = 4,
     ):
         super().__init__()
-        own = bonus.gamma
-        checks.require(own is None, f"bonus has gamma = {own!r}: train it on transitions by bonus.update, not here")
+        if bonus.gamma is not None:
+            raise ValueError(
+                f"bonus has gamma = {bonus.gamma!r}: its novelty is of all that follows, and a return of it "
+                "would count this twice; give a bonus with gamma=None"
+            )
         self.bonus, self.scaler = bonus, ReturnScaler(num_envs, gamma)
         self.every = checks.whole("every", every, at_least=1)
         self.epochs = checks.whole("epochs", epochs, at_least=1)
@@ -95,10 +98,8 @@ class IntrinsicReward(nn.Module):
 
     def forward(self, next_obs: Any) -> Float[np.ndarray, " envs"]:
         """The rewards for coming to `next_obs` (num_envs, *obs_shape): statistics, then novelty, then training."""
-        rows, _ = self.bonus.reader(next_obs)
-        if self.bonus.normaliser is not None:
-            self.bonus.observe(rows)
-        novelty = self.bonus(rows)
+        rows, _ = self.bonus._rows(next_obs)
+        novelty = self.bonus._observed(rows)
         self._waiting.append(rows.clone())  # whose memory the environments may use again
         if len(self._waiting) == self.every:
             seen = torch.cat(self._waiting)
