@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rndlib import MLP, RND, DivergenceError, GradientDescent, HeadsWarning
+from rndlib import MLP, RND, DivergenceError, GradientDescent, HeadsWarning, laws
 from rndlib.estimators import NotFittedError
 
 torch = pytest.importorskip("torch")
@@ -97,6 +97,27 @@ def test_is_the_estimator_after_the_same_descent(net, heads, bodies, shape, gamm
     np.testing.assert_allclose(bonus.errors(at).detach().T, model.errors(at), rtol=1e-9, atol=1e-12)
     for wrong in (untrained, other(at)):
         assert np.abs(wrong / model.variance(at) - 1).max() > 0.1
+
+
+CHAIN = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, -1.0], [-1.0, 0.5], [0.6, 0.8]])
+
+
+def test_the_bonus_of_values_is_their_variance():
+    """A chain of three transitions: to a known state, to the end, and to one that was never left.
+
+    256 outputs have a scatter of sqrt(2 / 256), of which the margin is four, and 5 % are for the width of 1024.
+    """
+    net, gamma, ends = MLP(2, width=1024, sigma_b=0.5), 0.5, [False, True, False]
+    obs, after = CHAIN[:3], CHAIN[1:4]
+    options: dict[str, Any] = {"network": net, "normalise": False, "optimizer": sgd(0.3 * 3 * 256)}
+    bonus, zero, plain = (RNDBonus(2, 64, 4, gamma=g, **options) for g in (gamma, 0.0, None))
+    bonus.update(obs, after, ends, epochs=100)
+    law = laws.value_rnd_error(net, obs, after, gamma, CHAIN, ends).var / 2
+    np.testing.assert_allclose(bonus(CHAIN), law, rtol=4 * sqrt(2 / 256) + 0.05, atol=1e-6)
+    assert law[2] > 0.2  # the value of a state that was seen, and is known to plain RND
+    assert zero.update(obs, after, ends, epochs=100) == pytest.approx(plain.update(obs, epochs=100))
+    np.testing.assert_allclose(zero(CHAIN), plain(CHAIN), rtol=1e-4, atol=1e-6)
+    assert plain(CHAIN)[2] < 0.01 * law[2]
 
 
 def test_float32_only_rounds():
