@@ -1,8 +1,12 @@
 """A guest minds no setting of its host: JAX's and PyTorch's settings neither change fits nor are changed by them."""
 
+import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import jax
@@ -71,6 +75,23 @@ def test_fits_do_not_depend_on_the_settings_of_jax(make):
         for name, value in before.items():
             jax.config.update(name, value)
     assert np.array_equal(found, expected)
+
+
+CACHED = """
+from rndlib import RND, MLP
+model = RND(MLP(3, width=32), heads=2, bodies=2).fit([[0.1, 0.2, 0.3], [1.0, 0.5, -1.0]])
+print(model.errors([[0.5, 0.5, 0.5]]).tolist())
+"""
+
+
+def test_fits_are_the_same_with_a_cache_of_compiled_programs(tmp_path):
+    """With jaxlib 0.5.3, the second process read programs back that did not train."""
+    always = {"MIN_COMPILE_TIME_SECS": "0", "MIN_ENTRY_SIZE_BYTES": "-1"}
+    cache = {f"JAX_PERSISTENT_CACHE_{name}": value for name, value in always.items()}
+    cache["JAX_COMPILATION_CACHE_DIR"] = str(tmp_path)
+    run = partial(subprocess.run, [sys.executable, "-c", CACHED], capture_output=True, check=True, text=True)
+    first, second = (run(env={**os.environ, **cache}).stdout for _ in range(2))
+    assert first == second != ""
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from math import factorial, log
+from math import factorial, inf, log
 from threading import Lock
 from typing import Any
 
@@ -36,6 +36,12 @@ _SETTINGS: list[Callable[[], Any]] = [
     lambda: jax.transfer_guard("allow"),
     lambda: jax.default_matmul_precision("highest"),
 ]
+if jax.__version_info__ < (0, 10):
+    # A program that jaxlib 0.5.3 reads back from JAX's cache on disk can give other numbers than the one it compiled;
+    # with 0.10.2 it is right. So none is written, and none is found.
+    from jax._src.config import persistent_cache_min_compile_time_secs
+
+    _SETTINGS.append(lambda: persistent_cache_min_compile_time_secs(inf))
 
 WIDE = {"xla_cpu_prefer_vector_width": 512}
 """Compiler option for vectors of more than 256 bits, for elementwise arithmetic on large arrays."""
