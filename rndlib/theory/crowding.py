@@ -34,6 +34,10 @@ def warn_if_narrow(net: Network, heads: int, stacklevel: int = 3) -> None:
 
     Too much is half more than chi-squared. The variance itself is measured by each fit (`rndlib.estimators.departure`).
 
+    Parameters
+    ----------
+    stacklevel: Of `warnings.warn`: 3 names the caller of the function that calls this.
+
     >>> from rndlib import MLP
     >>> from rndlib.theory import crowding
     >>> crowding.warn_if_narrow(MLP(3, width=512), heads=64)  # wide enough: no warning
