@@ -36,15 +36,12 @@ def variances(
     n_common: int,
     untrained: int = 0,
 ) -> Variances:
-    """Train one kind of estimator for every width and seed; `untrained` networks are for the control variates, if any.
-
-    Functions are evaluated in single precision, which moves them by a few parts in a million.
-    """
+    """Train one kind of estimator for every width and seed; `untrained` networks are for the control variates."""
     common = data.X_test[:n_common]
 
     def one(run: tuple[int, int]) -> tuple[np.ndarray, np.ndarray | None]:
         width, seed = run
-        model, sharp = estimator(replace(net, width=width), seed=seed, solver=solver, dtype="float32"), None
+        model, sharp = estimator(replace(net, width=width), seed=seed, solver=solver), None
         if untrained:
             rnd = hasattr(model, "errors")
             sample = trained(model, data.X, common, None if rnd else data.y, untrained)
