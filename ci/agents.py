@@ -43,12 +43,6 @@ def run(task: str, bonus: str, number: str) -> dict[str, Any]:
     return {"task": task, "bonus": bonus, "seed": seed, "solved": solved, "cost": round(cost, 4)}
 
 
-def stored() -> list[dict[str, Any]]:
-    """The rows of the table, each with how it was made."""
-    content = json.loads(TABLE.read_text(encoding="utf-8"))
-    return [row | {"made by": content["made by"][row["made by"]]} for row in content["rows"]]
-
-
 def missing(runs: Sequence[dict[str, Any]], tasks: Sequence[str]) -> Iterator[tuple[str, str, int]]:
     """Task, bonus and seed of the runs that are not there yet."""
     there = {(row["task"], row["bonus"], row["seed"]) for row in runs}
@@ -105,9 +99,8 @@ def store(runs: Sequence[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    rows = stored()
+    rows = kept.stored(TABLE)
     left = [(task, bonus, str(seed)) for task, bonus, seed in missing(rows, [*TASKS])]
-    found = kept.results(__file__, left, run, sys.argv[1:])
-    store([*rows, *(each["result"] | {"made by": each["made by"]} for each in found)])
+    store([*rows, *kept.rows(__file__, left, run, sys.argv[1:])])
     content = json.loads(TABLE.read_text(encoding="utf-8"))
     print(table(content["rows"]), "", *map(said, content["made by"]), sep="\n")

@@ -26,7 +26,7 @@ def run(assumption: str, strength: str) -> dict[str, Any]:
 
 if __name__ == "__main__":
     tasks = [(name, strength) for name, own in SETTINGS.items() for strength in own]
-    found = [each["result"] | {"made by": each["made by"]} for each in kept.results(__file__, tasks, run, sys.argv[1:])]
+    found = kept.rows(__file__, tasks, run, sys.argv[1:])
     rows = {(row["assumption"], row["strength"]): row for row in [*kept.stored(TABLE), *found]}
     every = [rows[task] for task in tasks if task in rows]
     kept.store(TABLE, every, seed=SEED, linearised_heads=linearised_heads())

@@ -47,6 +47,11 @@ def results(script: str, tasks: Sequence[Task], run: Callable[..., Any], wanted:
     return [json.loads(path.read_text(encoding="utf-8")) for path in places if path.exists()]
 
 
+def rows(script: str, tasks: Sequence[Task], run: Callable[..., Any], wanted: Iterable[str]) -> list[dict[str, Any]]:
+    """`results` that are rows of a table, each with how it was made."""
+    return [each["result"] | {"made by": each["made by"]} for each in results(script, tasks, run, wanted)]
+
+
 def place(folder: Path, task: Task) -> Path:
     """The file of one task."""
     return folder / re.sub(r"\W+", "_", f"{' '.join(task)}.json")

@@ -22,5 +22,4 @@ def fit(data: str, method: str, seed: str) -> dict[str, Any]:
 
 if __name__ == "__main__":
     tasks = [(data, method, str(seed)) for data, method, seed in stored.tasks()]
-    found = kept.results(__file__, tasks, fit, sys.argv[1:])
-    kept.store(stored.TABLE, [each["result"] | {"made by": each["made by"]} for each in found])
+    kept.store(stored.TABLE, kept.rows(__file__, tasks, fit, sys.argv[1:]))

@@ -5,6 +5,7 @@ import math
 import re
 
 import agents
+import kept
 import numpy as np
 import pytest
 
@@ -94,7 +95,7 @@ def test_what_is_stored_is_not_run_again():
 
 
 def test_what_is_stored_is_stored_again_as_it_is(tmp_path, monkeypatch):
-    rows, text = agents.stored(), agents.TABLE.read_bytes()
+    rows, text = kept.stored(agents.TABLE), agents.TABLE.read_bytes()
     monkeypatch.setattr(agents, "TABLE", tmp_path / "agents.json")
     agents.store(rows)
     assert agents.TABLE.read_bytes() == text
