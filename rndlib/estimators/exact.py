@@ -115,10 +115,11 @@ class Exact:
         return linalg.cho_solve((self.factor, True), r, check_finite=False)
 
     def _variance(self, across: kernels.Kernel, X: Points) -> Float[np.ndarray, " t"]:
-        G, at = self.solve(across.ntk), kernels.diagonal(self.net, X)
-        if self.kappa is None:  # of A as well as of Theta, so that A G is what stands between X and x
-            return np.maximum(at.ntk - np.einsum("nt,nt->t", G, across.ntk), 0.0)
-        return np.maximum(covariance(G, self.kappa, across.nngp, at.nngp), 0.0)
+        at = kernels.diagonal(self.net, X)
+        if self.kappa is None:  # one triangular solve, where the gain takes two
+            half = linalg.solve_triangular(self.factor, across.ntk, lower=True, check_finite=False)
+            return np.maximum(at.ntk - np.einsum("nt,nt->t", half, half), 0.0)
+        return np.maximum(covariance(self.solve(across.ntk), self.kappa, across.nngp, at.nngp), 0.0)
 
     def held_out(self) -> Float[np.ndarray, " n"]:
         """The variance of an ensemble at each training point, by a fit that leaves it out.
