@@ -1,4 +1,4 @@
-"""What rndlib costs beside what a user would write or install instead: `make bench`, or
+"""What rndlib costs compared with what a user would write or install instead: `make bench`, or
 
     python ci/bench.py [--quick [--keep]] [SECTION ...]
 

@@ -103,7 +103,7 @@ def test_over_times_weighs_points_by_the_law():
     assert found.estimate == pytest.approx(log((2 + 2.5) / (4 + 4)))
 
 
-# The Monte-Carlo floor
+# The Monte-Carlo error
 
 
 def _estimates(rng: np.random.Generator, F: np.ndarray, models: int, dof: int) -> np.ndarray:

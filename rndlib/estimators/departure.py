@@ -268,7 +268,7 @@ def _ratio(ensemble: bool, trained: Functions, linear: Functions) -> tuple[float
     if ensemble and count < 2:
         return 1.0, 0.0, inf  # one network has no variance
     factor = ratio(units)
-    if count < 2 + ensemble:
+    if count < (3 if ensemble else 2):
         return factor, 0.0, inf
     without = [log(ratio(np.delete(units, unit, axis=1))) for unit in range(count)]
     reach = exp(min(sqrt((count - 1) * float(np.var(without))) * float(stats.t.ppf(0.975, count - 1)), 700.0))

@@ -115,7 +115,7 @@ class Networks:
 
     @property
     def _labels_of_mean(self) -> Any:
-        """Labels (N, outputs) of a mean estimate beside the predictors, which have no labels of their own; or None."""
+        """Labels (N, outputs) of the network that estimates the mean of Bayesian RND, or None."""
         return self._labels if self._role is Role.PREDICTOR else None
 
     @property

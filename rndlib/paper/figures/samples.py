@@ -1,4 +1,4 @@
-"""Samples beside the law that they should have: functions, pairs, histograms, scatter, and their covariances."""
+"""Samples compared with their limiting distribution: functions, pairs, histograms, scatter, and their covariances."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
