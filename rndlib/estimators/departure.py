@@ -129,7 +129,7 @@ def of(
     own, ensemble = not isinstance(net, MLP), not hasattr(model, "errors")
     if not net.hidden_parameters:
         return None, ()  # the network is linear in its parameters
-    if isinstance(solver, StochasticGradient) and (not model._bayesian or solver.patience):
+    if isinstance(solver, StochasticGradient) and not model._bayesian:
         return None, ("Not held against the theorem: minibatches have no training time that it could refer to.",)
     if not isinstance(solver, GradientFlow) and n > MOST_MEASURED:
         return None, (f"Not held against the theorem, which takes kernels of {n} x {n} numbers.",)
