@@ -20,7 +20,7 @@ from rndlib.training import integration
 from rndlib.training.backends.jax import in_float64
 from rndlib.training.clock import clock
 from rndlib.training.exponential import DENSE_MANY
-from rndlib.training.integration import Hint
+from rndlib.training.integration import Hint, Integration
 from rndlib.training.report import SlowWarning
 
 RTOL = GradientFlow().rtol
@@ -332,7 +332,7 @@ def test_an_accuracy_out_of_reach():
 
 def test_a_training_that_takes_minutes_says_so_before_it_starts(monkeypatch):
     """354 rows with 16 heads, which took ten minutes; not 200 rows with one, which took seconds."""
-    monkeypatch.setattr(GradientFlow, "run", lambda *_: pytest.fail("it has started"))
+    monkeypatch.setattr(Integration, "run", lambda *_: pytest.fail("it has started"))
     rng = np.random.default_rng(0)
     many, few = rng.standard_normal((354, 10)), rng.standard_normal((200, 10))
     with (

@@ -181,6 +181,7 @@ class Backend(ABC):
         return np.swapaxes(values[:, : len(X)], 1, 2).astype(float)
 
 
+@cache
 def load(name: str) -> Backend:
     """The backend of that name; its array library is imported here and not before.
 
@@ -191,7 +192,14 @@ def load(name: str) -> Backend:
     'JaxBackend'
     """
     checks.choice("backend", name, BACKENDS)
-    return _load(name)
+    library, _, device = name.partition(":")
+    try:
+        module = import_module(f"rndlib.training.backends.{library}")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] == "rndlib":
+            raise
+        raise ImportError(f"backend {name!r} needs {error.name}: pip install 'rndlib[{library}]'") from error
+    return module.JaxBackend() if library == "jax" else module.TorchBackend(device or "cpu")
 
 
 def of(net: Network, name: str | None) -> Backend:
@@ -208,18 +216,6 @@ def of(net: Network, name: str | None) -> Backend:
     if library and name and name.partition(":")[0] != library:
         raise ValueError(f"backend = {name!r}: a {type(net).__name__} is trained on {library!r}: leave backend out")
     return load(name or library or "jax")
-
-
-@cache
-def _load(name: str) -> Backend:
-    library, _, device = name.partition(":")
-    try:
-        module = import_module(f"rndlib.training.backends.{library}")
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] == "rndlib":
-            raise
-        raise ImportError(f"backend {name!r} needs {error.name}: pip install 'rndlib[{library}]'") from error
-    return module.JaxBackend() if library == "jax" else module.TorchBackend(device or "cpu")
 
 
 def _functions(lib: Backend, net: Network, shared: Any, own: Any) -> Any:
