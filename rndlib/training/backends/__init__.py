@@ -183,7 +183,7 @@ class Backend(ABC):
 
 @cache
 def load(name: str) -> Backend:
-    """The backend of that name; its array library is imported here and not before.
+    """The backend of that name, one of BACKENDS; its array library is imported here and not before.
 
     Raises ImportError if its array library is not installed, or finds no GPU for "torch:cuda".
 
@@ -191,7 +191,6 @@ def load(name: str) -> Backend:
     >>> type(backends.load("jax")).__name__
     'JaxBackend'
     """
-    checks.choice("backend", name, BACKENDS)
     library, _, device = name.partition(":")
     try:
         module = import_module(f"rndlib.training.backends.{library}")
@@ -213,6 +212,8 @@ def of(net: Network, name: str | None) -> Backend:
     'JaxBackend'
     """
     library = net.library if isinstance(net, AnyNetwork) else None
+    if name is not None:
+        checks.choice("backend", name, BACKENDS)
     if library and name and name.partition(":")[0] != library:
         raise ValueError(f"backend = {name!r}: a {type(net).__name__} is trained on {library!r}: leave backend out")
     return load(name or library or "jax")

@@ -67,16 +67,6 @@ class StochasticGradient(Solver):
         if not isinstance(self.progress, bool):
             raise ValueError(f"progress = {self.progress!r}: give True or False")
 
-    def rates(self, batches: int) -> Float[np.ndarray, "epochs batches"]:
-        """The rate of each step, from learning_rate along half a cosine towards 0: (epochs, batches).
-
-        >>> from rndlib import StochasticGradient
-        >>> StochasticGradient(learning_rate=1.0, epochs=2).rates(2).round(3).tolist()
-        [[1.0, 0.854], [0.5, 0.146]]
-        """
-        steps = np.arange(self.epochs * batches) / (self.epochs * batches)
-        return self.learning_rate * (0.5 + 0.5 * np.cos(np.pi * steps)).reshape(self.epochs, batches)
-
     def train(self, task: Task, backend: Backend) -> Trained:
         from tqdm import tqdm
 
@@ -104,6 +94,8 @@ class StochasticGradient(Solver):
         rows = [order.permutation(n_samples) for order in orders]
         size = min(self.batch_size, n_samples)
         batches, pull = n_samples // size, np.asarray(problem.noise_std**2 / n_samples)
+        cosine = np.cos(np.pi * np.arange(self.epochs * batches) / (self.epochs * batches))
+        rates = self.learning_rate * (0.5 + 0.5 * cosine).reshape(self.epochs, batches)
         together = 8 * problem.net.parameters(y.shape[2])
 
         def residuals(params: Params) -> Float[np.ndarray, " bodies"]:
@@ -113,10 +105,10 @@ class StochasticGradient(Solver):
         with backend.settings():
             nothing = mapped(np.zeros_like, problem.start)
             state = problem.start, (nothing, nothing) if self.optimizer == "adam" else ()
-            for epoch, rates in enumerate(self.rates(batches)):
+            for epoch in range(self.epochs):
                 shuffled = np.stack([order.permutation(own) for order, own in zip(orders, rows, strict=True)])
                 chosen = shuffled[:, : batches * size].reshape(len(orders), batches, size)
-                shared = problem.X, rates, pull, np.asarray(float(epoch * batches))
+                shared = problem.X, rates[epoch], pull, np.asarray(float(epoch * batches))
                 state = backend.each(_epoch, problem.net, shared, (problem.start, y, chosen, state), together)
                 tick()
             params = backend.arrays(state[0])
