@@ -1,5 +1,7 @@
 """Training problems for the tests of gradient flow: networks, data and targets, on either backend."""
 
+from typing import Any
+
 import numpy as np
 from networks import body, relative, runge_kutta, values
 
@@ -27,11 +29,11 @@ class Problem:
         self.xi = draw_offsets(seed, range(bodies), len(X), heads) if noise_std else None
         self.theta = kernels.kernel(net, X).ntk + noise_std**2 * np.eye(len(X))
 
-    def train(self, solver, hint=None):
+    def train(self, solver, hint=None) -> Any:
         """Parameters and report."""
         return self.advised(solver, hint)[:2]
 
-    def advised(self, solver, hint=None):
+    def advised(self, solver, hint=None) -> Any:
         """Parameters, report, and the hint to other bodies."""
         with self.backend.settings():
             spectrum = Spectrum(*np.linalg.eigh(self.theta))
