@@ -69,7 +69,6 @@ class AnyNetwork(ABC):
         self.scales = scales
         self.output_scale = None if output_scale is None else checks.positive("output_scale", output_scale)
         self._activations: dict[tuple[int, ...], int] = {}
-        self._examined: set[tuple[int, ...]] = set()
         self._compared = 1  # outputs up to which scales are known not to depend on their number
 
     def __deepcopy__(self, memo: Any) -> "AnyNetwork":
@@ -132,16 +131,13 @@ class AnyNetwork(ABC):
     def examine(self, X: Points) -> None:
         """Try the network on some rows of X, and refuse what the theorems do not hold for, or what rndlib cannot train.
 
-        Points of a shape that it was tried on before are only tried for outputs that are not finite.
-
         Raises
         ------
         ValueError: The network fails at these points, or cannot be differentiated; its weights are not a function of
             the seed; the outputs have the wrong shape, change from call to call, depend on the other rows of a batch,
             are not finite, or are not affine in the head; or two outputs share weights of the head.
         """
-        examine(self, X, briefly=X.shape[1:] in self._examined)
-        self._examined.add(X.shape[1:])
+        examine(self, X)
 
     # ------------------------------------------------------------------------------------------------------ parameters
 
@@ -165,39 +161,34 @@ class AnyNetwork(ABC):
 
     def _relative(self, weights: Weights) -> Omega:
         """The parameters omega = w / s, layer by layer."""
-        body, head = self._layout
-        scaled = {name: weights[name] / scale for name, scale, _ in (*body, *head)}
-        outputs_first = tuple(np.moveaxis(scaled[name], axis, 0) for name, _, axis in head)
-        return [*((scaled[name],) for name, *_ in body), outputs_first]
+        return [tuple(self.tensors[name].relative(weights[name]) for name in layer) for layer in self._layers]
 
     def weights(self, omega: Any, moveaxis: Callable[[Any, Any, int], Any]) -> dict[str, Any]:
         """The weights w = s omega by name, in arrays of any library, with those that are not trained in NumPy's.
 
         All have the precision of omega.
         """
-        *body, head = omega
-        outputs, dtype = len(head[0]), str(head[0].dtype).removeprefix("torch.")
+        outputs, dtype = len(omega[-1][0]), str(omega[-1][0].dtype).removeprefix("torch.")
         weights: dict[str, Any] = {}
         for name, a in self._fixed.items():
-            axis = self.outputs_axes[name]
+            axis = self.tensors[name].outputs_axis
             weights[name] = (a if axis is None else np.repeat(a, outputs, axis)).astype(dtype)
-        for (name, scale, _), (a,) in zip(self._layout[0], body, strict=True):
-            weights[name] = scale * a
-        for (name, scale, axis), a in zip(self._layout[1], head, strict=True):
-            weights[name] = moveaxis(scale * a, 0, axis)
+        for names, layer in zip(self._layers, omega, strict=True):
+            for name, a in zip(names, layer, strict=True):
+                weights[name] = self.tensors[name].absolute(a, moveaxis)
         return weights
 
     @property
-    def _layout(self) -> tuple[list[tuple[str, float, Any]], list[tuple[str, float, Any]]]:
-        """Name, scale and axis of the outputs of the trained tensors: those below the head, and the head's."""
-        trained = [(name, t.scale, t.outputs_axis) for name, t in self.tensors.items() if t.scale]
-        head = [one for one in trained if one[2] is not None]
+    def _layers(self) -> list[list[str]]:
+        """Names of the trained tensors, layer by layer: one to a layer below the head, which comes last."""
+        trained = [name for name, tensor in self.tensors.items() if tensor.scale]
+        head = [name for name in trained if self.tensors[name].outputs_axis is not None]
         checks.require(
             bool(head),
             "the network's last layer starts the same in every draw, so its outputs have no variance: draw its weights "
             "at random",
         )
-        return [one for one in trained if one[2] is None], head
+        return [*([name] for name in trained if name not in head), head]
 
     @cached_property
     def _fixed(self) -> Weights:
@@ -223,9 +214,9 @@ class AnyNetwork(ABC):
     def tensors(self) -> dict[str, Tensor]:
         """Every tensor of weights by name, with its scale in a network of one output.
 
-        Raises as `outputs_axes`, and if `scales` names other tensors.
+        Raises as `initial_scales.outputs_axes`, and if `scales` names other tensors.
         """
-        axes = self.outputs_axes
+        axes = initial_scales.outputs_axes(*self._heads)
         if self.scales is None:
             scales = initial_scales.measured(self.initial, self._heads[0])
         elif isinstance(self.scales, Mapping):
@@ -236,11 +227,6 @@ class AnyNetwork(ABC):
         else:
             scales = dict.fromkeys(axes, float(self.scales))
         return {name: Tensor(scales[name], axis) for name, axis in axes.items()}
-
-    @cached_property
-    def outputs_axes(self) -> dict[str, int | None]:
-        """The axis of the outputs in every tensor, by name: a number in the head, None below it."""
-        return initial_scales.outputs_axes(*self._heads)
 
     @cached_property
     def _heads(self) -> tuple[Weights, Weights]:

@@ -19,19 +19,14 @@ _PROBES = 4  # points that a network is tried on
 _ROUNDING = 1e-8  # relative to the largest output
 
 
-def examine(net: "AnyNetwork", X: Float[np.ndarray, "n *shape"], briefly: bool) -> None:
-    """Try a network of two outputs on some rows of X; `briefly` for outputs that are finite, and nothing else.
-
-    Raises as `rndlib.any_network.AnyNetwork.examine`.
-    """
+def examine(net: "AnyNetwork", X: Float[np.ndarray, "n *shape"]) -> None:
+    """Try a network of two outputs on some rows of X. Raises as `rndlib.any_network.AnyNetwork.examine`."""
     x, omega = X[:_PROBES], net.of_two
     f = net.values(omega, x)
     checks.require(
         f.shape == (len(x), 2), f"the network with outputs = 2 maps {x.shape} to {f.shape}: return (N, outputs)"
     )
     checks.require(np.isfinite(f).all(), "the network's outputs have a NaN or infinity: scale the inputs to about 1")
-    if briefly:
-        return
     drawn, again = (weights | others for weights, others in (net.arrays(2, 0), net.arrays(2, 0)))
     changed = [name for name, array in drawn.items() if not np.array_equal(array, again[name])]
     checks.require(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from math import ceil, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,16 @@ class Tensor(NamedTuple):
 
     scale: float
     outputs_axis: int | None
+
+    def relative(self, weights: np.ndarray) -> np.ndarray:
+        """omega = w / s, with the outputs of a head on the first axis."""
+        omega = weights / self.scale
+        return omega if self.outputs_axis is None else np.moveaxis(omega, self.outputs_axis, 0)
+
+    def absolute(self, omega: Any, moveaxis: Callable[[Any, Any, int], Any]) -> Any:
+        """w = s omega, in the layout of the network, by the `moveaxis` of an array library."""
+        weights = self.scale * omega
+        return weights if self.outputs_axis is None else moveaxis(weights, 0, self.outputs_axis)
 
 
 def outputs_axes(one: Weights, two: Weights) -> dict[str, int | None]:

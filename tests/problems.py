@@ -1,11 +1,14 @@
 """Training problems for the tests of gradient flow: networks, data and targets, on either backend."""
 
+from typing import Any
+
 import numpy as np
 from networks import body, relative, runge_kutta, values
 
 from rndlib import kernels
 from rndlib.training import backends
 from rndlib.training import problem as training
+from rndlib.training.integration import Integration
 from rndlib.training.problem import Spectrum
 from rndlib.training.weights import Role, draw, draw_offsets
 
@@ -26,14 +29,19 @@ class Problem:
         self.xi = draw_offsets(seed, range(bodies), len(X), heads) if noise_std else None
         self.theta = kernels.kernel(net, X).ntk + noise_std**2 * np.eye(len(X))
 
-    def train(self, solver, hint=None):
+    def train(self, solver, hint=None) -> Any:
         """Parameters and report."""
         return self.advised(solver, hint)[:2]
 
-    def advised(self, solver, hint=None):
+    def advised(self, solver, hint=None) -> Any:
         """Parameters, report, and the hint to other bodies."""
-        problem = training.Problem(self.net, self.start, self.X, self.y, self.noise_std, self.xi)
-        return solver.run(problem, self.backend, Spectrum(*np.linalg.eigh(self.theta)), hint)
+        with self.backend.settings():
+            spectrum = Spectrum(*np.linalg.eigh(self.theta))
+            return Integration(self.given, self.backend, spectrum, solver.time, solver.rtol).run(hint)
+
+    @property
+    def given(self):
+        return training.Problem(self.net, self.start, self.X, self.y, self.noise_std, self.xi)
 
     def functions(self, params, X=X_TEST):
         return np.stack([values(self.net, body(params, i), X) for i in range(len(self.y))])

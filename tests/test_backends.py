@@ -18,10 +18,8 @@ from rndlib import (
     initial,
 )
 from rndlib.paper.fitted import tangent_kernels
-from rndlib.training import backends as available
 from rndlib.training import integration
 from rndlib.training.exponential import DENSE_MANY
-from rndlib.training.weights import Role, draw, draw_directions
 
 # The networks are tiny, which the warning about heads is right to notice.
 pytestmark = [
@@ -43,13 +41,6 @@ NETWORKS = [("silu", 1), ("silu", 2), ("silu", 3), ("relu", 2), ("softplus", 3)]
 # some 1e-14 in practice. What is not the same algorithm differs by the rtol of gradient flow, 1e-3.
 AGREE = 1e-5
 
-REFERENCE = available.load("jax")
-
-
-@pytest.fixture(scope="module")
-def backend():
-    return available.load("torch")
-
 
 def differ(make, of):
     """Relative distance of what `of` says of two fitted estimators, that of `make("torch")` and of `make("jax")`."""
@@ -57,26 +48,6 @@ def differ(make, of):
     assert found.dtype == expected.dtype == np.float64
     assert np.linalg.norm(expected) > 0
     return np.linalg.norm(found - expected) / np.linalg.norm(expected)
-
-
-# --------------------------------------------------------------------------------------------------- before training
-
-
-@pytest.mark.parametrize(("activation", "depth"), NETWORKS)
-def test_networks_and_tangents(backend, activation, depth):
-    net = MLP(3, width=24, depth=depth, activation=activation, sigma_w=1.3, sigma_b=0.4)
-    params = draw(net, 2, 5, Role.MEMBER, range(3))
-    directions = [draw_directions(net, 5, range(3), heads) for heads in (None, range(2))]
-    for dtype in ("float64", "float32"):
-        # In float32, sums of some hundred numbers of order one.
-        close = {"rtol": 0, "atol": 1e-12 if dtype == "float64" else 1e-5}
-        pairs = [(b.functions(net, params, X, dtype) for b in (backend, REFERENCE))]
-        pairs += [(b.tangents(net, params, psi, X, dtype) for b in (backend, REFERENCE)) for psi in directions]
-        for found, expected in pairs:
-            assert found.shape == (3, 2, 4)
-            np.testing.assert_allclose(found, expected, **close)
-    for found, expected in zip(*(b.tangent_kernels(net, params, X) for b in (backend, REFERENCE)), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11)
 
 
 # ---------------------------------------------------------------------------------------------------- after training
@@ -189,7 +160,7 @@ def test_errors(monkeypatch, error, what, says):
     assert messages[0] == messages[1]
 
 
-def test_a_gpu_that_is_not_there_or_one_that_agrees(backend):
+def test_a_gpu_that_is_not_there_or_one_that_agrees():
     import torch
 
     if torch.cuda.is_available():

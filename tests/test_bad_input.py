@@ -104,8 +104,6 @@ def test_numbers_of_numpy_are_numbers():
         (StochasticGradient, "learning_rate", -0.1, "above 0"),
         (StochasticGradient, "batch_size", 0, "whole number of at least 1"),
         (StochasticGradient, "epochs", 2.5, "whole number of at least 1"),
-        (StochasticGradient, "patience", 0, "whole number of at least 1"),
-        (StochasticGradient, "validation_fraction", 1.0, "between 0 and 1"),
         (StochasticGradient, "progress", 1, "True or False"),
     ],
 )

@@ -5,40 +5,32 @@ import re
 import jax
 import jax.numpy as jnp
 import numpy as np
+import problems
 import pytest
 from networks import BACKENDS, body, jacobian, loss, relative, runge_kutta, values
+from problems import X_TEST
 
 from rndlib import MLP, DivergenceError, GradientDescent, kernels
 from rndlib.theory.dynamics import gain
-from rndlib.training import backends
-from rndlib.training import problem as training
 from rndlib.training.backends.jax import in_float64
-from rndlib.training.weights import Role, draw, draw_offsets
 
 NET = MLP(3, width=64, sigma_b=0.5)
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(5, 3))
-X_TEST = RNG.normal(size=(50, 3))
 HEADS = [1, 30]
 
 
-class Problem:
-    """Two networks with targets, offsets, and the largest eigenvalue of their tangent kernels."""
+class Problem(problems.Problem):
+    """Networks that descend to targets unlike their own, and the largest eigenvalue of their tangent kernels."""
 
     def __init__(self, heads, noise_std=0.0, net=NET, bodies=2, backend="jax"):
-        self.net, self.noise_std, self.backend = net, noise_std, backends.load(backend)
-        self.start = draw(net, heads, 0, Role.PREDICTOR, range(bodies))
-        self.y = np.random.default_rng(heads).normal(size=(bodies, heads, len(X)))
-        self.xi = draw_offsets(0, range(bodies), len(X), heads) if noise_std else np.zeros((bodies, len(X), heads))
+        super().__init__(net, X, heads, bodies, noise_std=noise_std, backend=backend)
+        self.y = np.random.default_rng(heads).normal(size=self.y.shape)
         jacobians = [in_float64(jacobian)(net, body(self.start, i), X) for i in range(bodies)]
         self.largest = max(np.linalg.eigvalsh(J @ J.T)[-1] for J in jacobians) + noise_std**2
 
-    def train(self, learning_rate, steps):
-        problem = training.Problem(self.net, self.start, X, self.y, self.noise_std, self.xi)
-        return GradientDescent(learning_rate, steps).run(problem, self.backend)
-
-    def functions(self, params, points=X_TEST):
-        return np.stack([values(self.net, body(params, i), points) for i in range(len(self.y))])
+    def descend(self, learning_rate, steps):
+        return GradientDescent(learning_rate, steps).run(self.given, self.backend)
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
@@ -53,20 +45,21 @@ def problem(request, backend):
 
 def test_descent_is_a_loop_over_gradients(problem):
     rate, steps = 0.5 / problem.largest, 40
+    offsets = np.zeros_like(problem.y).swapaxes(1, 2) if problem.xi is None else problem.xi
 
     @in_float64
     def loop(index):
         y = jnp.asarray(problem.y[index].T)
-        state = jax.tree.map(jnp.asarray, (body(problem.start, index), problem.xi[index]))
+        state = jax.tree.map(jnp.asarray, (body(problem.start, index), offsets[index]))
         gradient = jax.jit(jax.grad(lambda s: loss(problem.net, s, X, y, problem.noise_std)))
         for _ in range(steps):
             state = jax.tree.map(lambda s, g: s - rate * g, state, gradient(state))
         left = (2 * loss(problem.net, state, X, y, problem.noise_std)) ** 0.5
         return jax.tree.map(np.asarray, state[0]), float(left)
 
-    params, report = problem.train(rate, steps)
+    params, report = problem.descend(rate, steps)
     residuals = []
-    for index, (y, xi) in enumerate(zip(problem.y, problem.xi, strict=True)):
+    for index, (y, xi) in enumerate(zip(problem.y, offsets, strict=True)):
         expected, left = loop(index)
         for (w, b), (w_loop, b_loop) in zip(body(params, index), expected, strict=True):
             # 40 steps of contractions, each with the rounding of sums of at most 64 numbers of order 1.
@@ -84,10 +77,10 @@ def test_the_learning_rate_has_a_limit(problem):
     # to a tenth of a percent.
     tolerance = 0.005 if problem.y.shape[1] == 1 else 0.015
     with pytest.raises(ValueError, match=r"learning_rate = .*2 / lambda_max = [\d.]+ on.*give less") as error:
-        problem.train((1 + tolerance) * limit, 1)
+        problem.descend((1 + tolerance) * limit, 1)
     (named,) = re.findall(r"2 / lambda_max = ([\d.e+-]+) on", str(error.value))
     assert float(named) == pytest.approx(limit, rel=tolerance)
-    params, _ = problem.train((1 - tolerance) * limit, 1)
+    params, _ = problem.descend((1 - tolerance) * limit, 1)
     assert np.isfinite(problem.functions(params)).all()
 
 
@@ -97,7 +90,7 @@ def test_divergence_is_an_error(heads, backend):
     problem = Problem(heads, net=MLP(3, width=8, sigma_b=0.5), backend=backend)
     problem.y = 100 * problem.y
     with pytest.raises(DivergenceError, match=r"gradient descent: training residual .* learning_rate"):
-        problem.train(1.5 / problem.largest, 200)
+        problem.descend(1.5 / problem.largest, 200)
 
 
 def test_short_steps_are_gradient_flow(backend):
@@ -110,7 +103,7 @@ def test_short_steps_are_gradient_flow(backend):
         ]
     )
     errors = [
-        relative(problem.functions(problem.train(0.5 / steps, steps)[0]), flow)
+        relative(problem.functions(problem.descend(0.5 / steps, steps)[0]), flow)
         for steps in (round(20 * problem.largest), 2 * round(20 * problem.largest))
     ]
     # Steps of 1 / 40 of the fastest mode's time: the next order is some 1 / 40 of the leading one.
@@ -124,9 +117,11 @@ def test_a_linear_model_is_solved_exactly(steps, noise_std, backend):
     """f_k = f_0 + G' (y - f_0(X) - noise xi_0) with the gain of descent at step k."""
     problem = Problem(1, noise_std, MLP(3, depth=1, sigma_b=0.5), backend=backend)
     rate = 1.9 / problem.largest
-    params, _ = problem.train(rate, steps)
+    params, _ = problem.descend(rate, steps)
     theta = kernels.kernel(problem.net, X).ntk + noise_std**2 * np.eye(len(X))
     G = gain(theta, kernels.kernel(problem.net, X, X_TEST).ntk, rate * steps, rate)
-    residual = problem.y - problem.functions(problem.start, X) - noise_std * np.swapaxes(problem.xi, 1, 2)
+    residual = problem.y - problem.functions(problem.start, X)
+    if problem.xi is not None:
+        residual = residual - noise_std * np.swapaxes(problem.xi, 1, 2)
     exact = problem.functions(problem.start) + residual @ G
     assert relative(problem.functions(params), exact) <= 1e-11

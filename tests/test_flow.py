@@ -20,7 +20,7 @@ from rndlib.training import integration
 from rndlib.training.backends.jax import in_float64
 from rndlib.training.clock import clock
 from rndlib.training.exponential import DENSE_MANY
-from rndlib.training.integration import Hint
+from rndlib.training.integration import Hint, Integration
 from rndlib.training.report import SlowWarning
 
 RTOL = GradientFlow().rtol
@@ -237,42 +237,6 @@ def test_targets_met_from_the_start(problem):
 # ------------------------------------------------------------------------------------------------- the linear limit
 
 
-WIDTHS = np.array([128, 512, 2048])
-
-
-@pytest.mark.parametrize("time", [0.5, inf])
-def test_wide_networks_follow_the_kernel(time):
-    """f_t = f_0 + G' (y - f_0(X)) from each network's own start, with an error that falls as width^-1/2."""
-    errors, printed = [], []
-    for width in WIDTHS:
-        problem = Problem(MLP(3, width=int(width), sigma_b=0.5), AXES, bodies=32)
-        params, _ = problem.train(GradientFlow(time))
-        start, trained = problem.functions(problem.start), problem.functions(params)
-        G = gain(problem.theta, kernels.kernel(problem.net, AXES, X_TEST).ntk, time, None)
-        change = (problem.y - problem.functions(problem.start, AXES)) @ G
-        size = np.mean(trained**2)
-        errors.append(np.mean((trained - start - change) ** 2, axis=(1, 2)) / size)
-        printed.append(np.mean((trained - start + change) ** 2, axis=(1, 2)) / size)
-    rate, margin = fitted_rate(errors)
-    assert abs(rate + 0.5) < margin < 0.3  # a margin that tells 1/2 from 0 and from 1
-    # With the sign printed in the paper, the error stays where it is.
-    rate, margin = fitted_rate(printed)
-    assert abs(rate + 0.5) > margin
-
-
-def fitted_rate(squares):
-    """Slope of the root-mean-square error in log-log, and a margin for its distance from the true rate.
-
-    The margin is four standard errors, from the scatter over bodies, and what a next-order term as large as
-    width^-1/2 relative to the leading one would change.
-    """
-    x = np.log(WIDTHS)
-    weights = (x - x.mean()) / np.sum((x - x.mean()) ** 2)
-    rate = weights @ [np.log(s.mean()) / 2 for s in squares]
-    error = np.sqrt(weights**2 @ [s.var(ddof=1) / s.mean() ** 2 / 4 / len(s) for s in squares])
-    return rate, 4 * error + WIDTHS[0] ** -0.5 / (x[-1] - x[0])
-
-
 LINEAR = MLP(3, depth=1, sigma_b=0.5)
 
 
@@ -332,7 +296,7 @@ def test_an_accuracy_out_of_reach():
 
 def test_a_training_that_takes_minutes_says_so_before_it_starts(monkeypatch):
     """354 rows with 16 heads, which took ten minutes; not 200 rows with one, which took seconds."""
-    monkeypatch.setattr(GradientFlow, "run", lambda *_: pytest.fail("it has started"))
+    monkeypatch.setattr(Integration, "run", lambda *_: pytest.fail("it has started"))
     rng = np.random.default_rng(0)
     many, few = rng.standard_normal((354, 10)), rng.standard_normal((200, 10))
     with (

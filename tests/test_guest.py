@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import nn
 
-from rndlib import MLP, RND, BayesianRND, GradientFlow, StochasticGradient
+from rndlib import MLP, RND, BayesianRND, GradientDescent, GradientFlow, StochasticGradient
 from rndlib.jax import Function
 from rndlib.torch import Module, RNDBonus
 
@@ -44,6 +44,7 @@ def fits(net: Any, backend: str) -> np.ndarray:
         RND(net, heads=2, solver=flow, backend=backend),
         BayesianRND(net, heads=2, linearised=True, backend=backend),
         RND(net, heads=2, solver=batches, backend=backend),
+        RND(net, heads=2, solver=GradientDescent(1e-4, 2), backend=backend),
     )
     return np.concatenate([model.fit(X).variance(-X) for model in models])
 

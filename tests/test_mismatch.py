@@ -70,7 +70,7 @@ def test_trained_networks_follow_it():
     solver = GradientFlow(rtol=1e-2)
     task = Task(NET, 1, members, Role.PREDICTOR, 0, X, drawn, lambda drawn: target(drawn, X))
     trained = solver.train(task, backend)
-    trained = replace(trained, drawn=[task.drawn[tuple(block)] for block, _ in trained.blocks])
+    trained = replace(trained, drawn=[drawn(block) for block, _ in trained.blocks])
     measured = np.mean(np.concatenate(trained.per_body(error)) ** 2, axis=0) / 2
     margin = 4 * np.sqrt(2 / members) + 10 / NET.width + 2 * solver.rtol
     assert abs(np.mean(measured / (law * expected)) - 1) < margin

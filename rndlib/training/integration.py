@@ -74,9 +74,10 @@ class Hint(NamedTuple):
 
 
 class Integration:
-    """Gradient flow of a block of bodies, whose arrays stay with the array library until it is over.
+    """Gradient flow of a block of bodies to a time, within `backend.settings`.
 
-    `tick` is told the number of evaluations of network and kernel after every integration.
+    Arrays stay with the array library until it is over. `tick` is told the number of evaluations of network and kernel
+    after every integration.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Integration:
         spectrum: Spectrum,
         time: float,
         rtol: float,
-        tick: Callable[[int], object],
+        tick: Callable[[int], object] = lambda count: None,
     ):
         net, X = problem.net, problem.X
         self.problem, self.backend, self.time, self.rtol, self.tick = problem, backend, time, rtol, tick
@@ -131,25 +132,14 @@ class Integration:
         self.tick(len(times))
         return plain[:, : self.probes], kept[:, : self.probes]
 
-    def converged(self, errors: Float[np.ndarray, " bodies"]) -> tuple[Params, Report]:
-        """Parameters and report, from what is kept and its errors. Steps of Newton's method end an infinite time."""
-        remaining, newton = relative(self.left, self.first, self.problem.targets), 0
-        enough = RESIDUAL_FLOOR if self.time == inf else np.finfo(float).max
-        while not (remaining <= enough).all() and self.time == inf and newton < MOST_NEWTON:
-            self.advance(0, ~(remaining <= enough))  # Steps alone do not reach RESIDUAL_FLOOR.
-            remaining, newton = relative(self.left, self.first, self.problem.targets), newton + 1
-        if not (remaining <= enough).all():
-            raise DivergenceError(
-                f"gradient flow: training residual {remaining.max():.1e} of the first after {newton} Newton steps: the "
-                "empirical tangent kernel is singular or nearly so: widen the network, use fewer heads per body, or "
-                f"drop close points{self.further}"
-            )
-        params = mapped(lambda a, b: a + b, self.problem.start, self.backend.arrays(self.kept[0]))
-        evaluations = int(self.evaluations.max())
-        return params, Report(self.time, float(remaining.max()), float(errors.max()), evaluations, True)
+    def run(self, hint: Hint | None = None) -> tuple[Params, Report, Hint | None]:
+        """Train. Returns the parameters, the report, and a hint for further bodies.
 
-    def integrate(self, hint: Hint | None) -> tuple[np.ndarray, Hint | None]:
-        """Estimated errors of the bodies, once all are small enough, and the hint that the first bodies give."""
+        Without a hint, bodies continue together until all are accurate enough. With one, the error is estimated from
+        the distance of the first extrapolation, and only bodies whose estimate is too large continue.
+
+        Raises DivergenceError for infinite or NaN values, or if MOST_STEPS steps are not accurate enough.
+        """
         going, errors = np.ones(self.bodies, bool), np.full(self.bodies, inf)
         steps = hint.steps // 2 if hint else 1
         before, _ = self.advance(steps, going)
@@ -171,7 +161,7 @@ class Integration:
             # A safety factor of two: the probes stand in for points that the caller will choose.
             going = ~(errors <= self.rtol / 2)
             if not going.any():
-                return errors, found
+                return *self._converged(errors), found
             last, before = kept, plain
             if 2 * steps > MOST_STEPS:
                 off = errors.max()
@@ -180,6 +170,23 @@ class Integration:
                     f"gradient flow: the trained function {found} after {steps} steps, asked for rtol = {self.rtol:g}: "
                     f"widen the network, use fewer heads per body, or allow a larger rtol{self.further}"
                 )
+
+    def _converged(self, errors: Float[np.ndarray, " bodies"]) -> tuple[Params, Report]:
+        """Parameters and report, from what is kept and its errors. Steps of Newton's method end an infinite time."""
+        remaining, newton = relative(self.left, self.first, self.problem.targets), 0
+        enough = RESIDUAL_FLOOR if self.time == inf else np.finfo(float).max
+        while not (remaining <= enough).all() and self.time == inf and newton < MOST_NEWTON:
+            self.advance(0, ~(remaining <= enough))  # Steps alone do not reach RESIDUAL_FLOOR.
+            remaining, newton = relative(self.left, self.first, self.problem.targets), newton + 1
+        if not (remaining <= enough).all():
+            raise DivergenceError(
+                f"gradient flow: training residual {remaining.max():.1e} of the first after {newton} Newton steps: the "
+                "empirical tangent kernel is singular or nearly so: widen the network, use fewer heads per body, or "
+                f"drop close points{self.further}"
+            )
+        params = mapped(lambda a, b: a + b, self.problem.start, self.backend.arrays(self.kept[0]))
+        evaluations = int(self.evaluations.max())
+        return params, Report(self.time, float(remaining.max()), float(errors.max()), evaluations, True)
 
     def _times(self, steps: int) -> Float[np.ndarray, "evaluations 2"]:
         """Of each evaluation, how long its linear flow is followed, and how much longer to the next midpoint.

@@ -62,7 +62,7 @@ def weights(
     """
     n, noise, size = len(X), noise_std**2, np.linalg.norm(r)
     by = f"matrices of {n:,} rows ({matrices.size(matrices.needed(n))} of {matrices.size(flow.memory)})"
-    if matrices.fit(n, flow.memory):
+    if matrices.needed(n) <= flow.memory:
         theta = np.add(*backend.tangent_kernels(net, point, X))[:, 0, 0] + noise * np.eye(n)
         v = np.stack([gain(A, residuals, flow.time, None) for A, residuals in zip(theta, r, strict=True)])
         left = r - theta @ v

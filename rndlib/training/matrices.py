@@ -4,11 +4,6 @@ HELD = 6
 """N x N matrices of float64 that one body's training holds at the same time."""
 
 
-def fit(n: int, memory: int) -> bool:
-    """Whether the matrices over n training points fit in this many bytes."""
-    return needed(n) <= memory
-
-
 def needed(n: int) -> int:
     """Bytes of the matrices over n training points."""
     return 8 * HELD * n**2

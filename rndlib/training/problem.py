@@ -115,11 +115,10 @@ class Task:
     targets: Callable[[Drawn], Float[np.ndarray, "bodies heads n"]]
     noise_std: float = 0.0
     following: tuple[np.ndarray, np.ndarray] | None = None
-    drawn: dict[tuple[int, ...], Drawn] = field(default_factory=dict)
 
     def problem(self, block: list[int]) -> Problem:
-        """The problem of the bodies with these indices, whose random numbers are kept in `drawn`."""
-        self.drawn[tuple(block)] = drawn = self.draw(block)
+        """The problem of the bodies with these indices."""
+        drawn = self.draw(block)
         targets = self.targets(drawn)
         return Problem(self.net, drawn.start, self.X, targets, self.noise_std, drawn.offsets, self.following)
 

@@ -57,8 +57,7 @@ class Report:
     error: Largest estimated relative error of the trained function; 0 for gradient descent, None for minibatches.
     evaluations: Largest number of evaluations of network and tangent kernel on the training set, over bodies; for
         descent and minibatches, the number of steps.
-    converged: Whether the requested accuracy was reached. For minibatches, whether all epochs ran or the patience
-        ran out.
+    converged: Whether the requested accuracy was reached; True for minibatches, for which none is requested.
     notes: Sentences on what was chosen, and how the numbers were found.
     departure: How far the networks are from their theorem, an `rndlib.estimators.departure.Departure`, whose text is a
         sentence; None where they are linear, or there is no theorem.

@@ -181,8 +181,9 @@ class Backend(ABC):
         return np.swapaxes(values[:, : len(X)], 1, 2).astype(float)
 
 
+@cache
 def load(name: str) -> Backend:
-    """The backend of that name; its array library is imported here and not before.
+    """The backend of that name, one of BACKENDS; its array library is imported here and not before.
 
     Raises ImportError if its array library is not installed, or finds no GPU for "torch:cuda".
 
@@ -190,8 +191,14 @@ def load(name: str) -> Backend:
     >>> type(backends.load("jax")).__name__
     'JaxBackend'
     """
-    checks.choice("backend", name, BACKENDS)
-    return _load(name)
+    library, _, device = name.partition(":")
+    try:
+        module = import_module(f"rndlib.training.backends.{library}")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] == "rndlib":
+            raise
+        raise ImportError(f"backend {name!r} needs {error.name}: pip install 'rndlib[{library}]'") from error
+    return module.JaxBackend() if library == "jax" else module.TorchBackend(device or "cpu")
 
 
 def of(net: Network, name: str | None) -> Backend:
@@ -205,21 +212,11 @@ def of(net: Network, name: str | None) -> Backend:
     'JaxBackend'
     """
     library = net.library if isinstance(net, AnyNetwork) else None
+    if name is not None:
+        checks.choice("backend", name, BACKENDS)
     if library and name and name.partition(":")[0] != library:
         raise ValueError(f"backend = {name!r}: a {type(net).__name__} is trained on {library!r}: leave backend out")
     return load(name or library or "jax")
-
-
-@cache
-def _load(name: str) -> Backend:
-    library, _, device = name.partition(":")
-    try:
-        module = import_module(f"rndlib.training.backends.{library}")
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] == "rndlib":
-            raise
-        raise ImportError(f"backend {name!r} needs {error.name}: pip install 'rndlib[{library}]'") from error
-    return module.JaxBackend() if library == "jax" else module.TorchBackend(device or "cpu")
 
 
 def _functions(lib: Backend, net: Network, shared: Any, own: Any) -> Any:

@@ -16,7 +16,7 @@ from rndlib.activations import NUMPY, Functions
 from rndlib.any_network import Network
 from rndlib.network import MLP
 from rndlib.training.backends import Backend, Program
-from rndlib.training.backends.linearised import Linearised, LinearNetwork, turned
+from rndlib.training.backends.linearised import Linearised, turned
 
 try:
     from jax import enable_x64  # pyright: ignore[reportAttributeAccessIssue]
@@ -172,7 +172,7 @@ def _each(program: Program, lib: JaxBackend, net: Network, shared: Any, own: Any
     return turned(lax.map(lambda one: program(lib, net, shared, one), turned(own)))
 
 
-class LinearFunction(LinearNetwork):
+class LinearFunction(Linearised):
     """A function of parameters, linearised on N points by JAX's differentiation.
 
     function : `function(params, X)` returns (N, heads); the outputs at a point depend on that point alone.

@@ -31,9 +31,17 @@ FORMED = 2**26
 class Linearised(ABC):
     """A network on N points: all that training needs of it. Changes of the parameters may leave out the last layer.
 
+    Given its value, J v, J' v and J at some points, the other products follow; an `MLP` has faster ones.
+
+    lib: The backend.
+    X: The points, (N, *shape).
+    params: The parameters; the last layer is the head, with the outputs on the first axis.
     value: f(X), (N, K).
     """
 
+    lib: Any
+    X: Array
+    params: Any
     value: Array
 
     @abstractmethod
@@ -44,21 +52,47 @@ class Linearised(ABC):
     def vjp(self, v: Array) -> Any:
         """J' v, in the shape of the parameters, for v (N, K)."""
 
-    @abstractmethod
-    def kernels(self) -> tuple[Array, Array]:
-        """Theta over (point, head) pairs, (N, K, N, K), in two parts: the layers below the last, and the last."""
+    def rows(self, X: Array) -> Array:
+        """J at some points, (n, K, parameters), the last layer's parameters last."""
+        raise NotImplementedError("its kernels are written out")
 
-    @abstractmethod
     def multiplier(self, dtype: str) -> Callable[[Array], Array]:
         """The function v -> Theta v of several v, (vectors, N, K), in this precision. For one network at a time."""
 
-    @abstractmethod
+        def product(one: Array) -> Array:
+            return self.lib.cast(self.jvp(self.vjp(self.lib.cast(one, "float64"))), dtype)
+
+        return lambda v: self.lib.map(product, v)
+
     def jvp_each(self, changes: Any) -> Array:
         """J times several changes, (columns, ...), of one network of one output: (N, columns)."""
+        return self.lib.map(self.jvp, changes)[..., 0].mT
 
-    @abstractmethod
     def vjp_each(self, v: Array) -> Any:
         """J' v for several columns of v, (N, columns), of one network of one output: (columns, ...)."""
+        return self.lib.map(self.vjp, v.mT[..., None])
+
+    def kernels(self) -> tuple[Array, Array]:
+        """Theta over (point, head) pairs, (N, K, N, K), in two parts: the layers below the last, and the last."""
+        (n, heads), hidden, size = self.value.shape, _size(self.params[:-1]), _size(self.params)
+        blocks = chunked(self.lib.xp, self.X, max(1, FORMED // (heads * size)))
+
+        def flat(x: Array) -> Array:
+            return self.rows(x).reshape(len(x) * heads, -1)
+
+        def products(left: Array, right: Array) -> Array:
+            parts = (left[:, :hidden], right[:, :hidden]), (left[:, hidden:], right[:, hidden:])
+            return self.lib.xp.stack([a @ b.mT for a, b in parts])
+
+        def row(x: Array) -> Array:
+            left = flat(x)
+            if len(blocks) == 1:
+                return products(left, left)
+            return self.lib.over_points(lambda other: products(flat(other), left), blocks).mT
+
+        both = self.lib.over_points(row, blocks)[:, : n * heads, : n * heads]
+        below, last = both.reshape(2, n, heads, n, heads)
+        return below, last
 
 
 def turned(tree: Any) -> Any:
@@ -161,54 +195,6 @@ class LinearMLP(Linearised):
     def _of_one_output(self) -> list[Array]:
         """d/dz^l of the only output at each point, (N, n_l), for l = 1..L."""
         return _backward(self.lib.xp.ones_like(self.value), self.transposed, self.slopes)
-
-
-class LinearNetwork(Linearised):
-    """A network of the user's own, linearised by its library's differentiation, which a subclass gives.
-
-    A subclass has `lib`, `X` (N, *shape) and `params`, too.
-    """
-
-    lib: Any
-    X: Array
-    params: Any
-
-    @abstractmethod
-    def rows(self, X: Array) -> Array:
-        """J at some points, (n, K, parameters), the last layer's parameters last."""
-
-    def multiplier(self, dtype: str) -> Callable[[Array], Array]:
-        def product(one: Array) -> Array:
-            return self.lib.cast(self.jvp(self.vjp(self.lib.cast(one, "float64"))), dtype)
-
-        return lambda v: self.lib.map(product, v)
-
-    def jvp_each(self, changes: Any) -> Array:
-        return self.lib.map(self.jvp, changes)[..., 0].mT
-
-    def vjp_each(self, v: Array) -> Any:
-        return self.lib.map(self.vjp, v.mT[..., None])
-
-    def kernels(self) -> tuple[Array, Array]:
-        (n, heads), hidden, size = self.value.shape, _size(self.params[:-1]), _size(self.params)
-        blocks = chunked(self.lib.xp, self.X, max(1, FORMED // (heads * size)))
-
-        def flat(x: Array) -> Array:
-            return self.rows(x).reshape(len(x) * heads, -1)
-
-        def products(left: Array, right: Array) -> Array:
-            parts = (left[:, :hidden], right[:, :hidden]), (left[:, hidden:], right[:, hidden:])
-            return self.lib.xp.stack([a @ b.mT for a, b in parts])
-
-        def row(x: Array) -> Array:
-            left = flat(x)
-            if len(blocks) == 1:
-                return products(left, left)
-            return self.lib.over_points(lambda other: products(flat(other), left), blocks).mT
-
-        both = self.lib.over_points(row, blocks)[:, : n * heads, : n * heads]
-        below, last = both.reshape(2, n, heads, n, heads)
-        return below, last
 
 
 def chunked(xp: Any, rows: Array, size: int, last: float | None = None) -> Array:

@@ -22,7 +22,7 @@ from rndlib.examination import faults
 from rndlib.network import MLP
 from rndlib.training import backends
 from rndlib.training.backends import Backend, Program
-from rndlib.training.backends.linearised import Linearised, LinearNetwork, turned
+from rndlib.training.backends.linearised import Linearised, turned
 from rndlib.training.trees import mapped
 
 _PLAIN = "keep to PyTorch's differentiable operations, on tensors and not in place"
@@ -153,17 +153,7 @@ class TorchBackend(Backend):
             return out.detach(), torch.autograd.grad(out, z, torch.ones_like(z))[0]
 
 
-def each_point(derivative: Callable[..., Any]) -> Callable[[Any, Tensor], Any]:
-    """`derivative(params, x)` at every one of several points."""
-
-    def derivatives(params: Any, X: Tensor) -> Any:
-        with faults("the network cannot be differentiated point by point", _ONE_BY_ONE):
-            return vmap(derivative, (None, 0))(params, X)
-
-    return derivatives
-
-
-class LinearModule(LinearNetwork):
+class LinearModule(Linearised):
     """One network, linearised on N points by PyTorch's differentiation.
 
     J v comes from differentiating the product J' v, a linear function of v, once more: that takes one pass through a
@@ -203,6 +193,7 @@ class LinearModule(LinearNetwork):
         return mapped(lambda _: next(flat), self.params)
 
     def rows(self, X: Tensor) -> Tensor:
-        each = each_point(jacrev(lambda params, x: self.function(params, x[None])[0]))
-        derivatives = each(mapped(Tensor.detach, self.params), X)
+        at = vmap(jacrev(lambda params, x: self.function(params, x[None])[0]), (None, 0))
+        with faults("the network cannot be differentiated point by point", _ONE_BY_ONE):
+            derivatives = at(mapped(Tensor.detach, self.params), X)
         return torch.cat([a.flatten(2) for a in _leaves(derivatives)], 2)

@@ -1,7 +1,6 @@
 """Gradient flow, the continuous-time limit of gradient descent (Eq. 3)."""
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from math import inf
@@ -17,7 +16,7 @@ from rndlib.theory import kernels
 from rndlib.training import conditioning, matrices
 from rndlib.training.backends import Backend
 from rndlib.training.integration import Hint, Integration
-from rndlib.training.problem import Problem, Solver, Spectrum, Task, Trained, full_batch_blocks
+from rndlib.training.problem import Solver, Spectrum, Task, Trained, full_batch_blocks
 from rndlib.training.report import ConditionWarning, Report
 from rndlib.training.weights import Params
 
@@ -64,7 +63,9 @@ class GradientFlow(Solver):
         with tqdm(unit="evaluation", leave=False, disable=None, delay=3) as bar:
 
             def train(block: list[int], hint: Hint | None = None) -> tuple[Params, Report, Hint | None]:
-                return self.run(task.problem(block), backend, spectrum, hint, bar.update)
+                problem = task.problem(block)
+                with backend.settings():
+                    return Integration(problem, backend, spectrum, self.time, self.rtol, bar.update).run(hint)
 
             blocks = full_batch_blocks(task)
             first = -(-PILOTS // len(blocks[0]))
@@ -74,33 +75,12 @@ class GradientFlow(Solver):
                 results += parallel(lambda block: train(block, hint), blocks[first:])
         return Trained.joined(task.bodies, blocks, [(params, report) for params, report, _ in results])
 
-    def run(
-        self,
-        problem: Problem,
-        backend: Backend,
-        spectrum: Spectrum,
-        hint: Hint | None = None,
-        tick: Callable[[int], object] = lambda count: None,
-    ) -> tuple[Params, Report, Hint | None]:
-        """Train one block of bodies. Returns the parameters, the report, and a hint for further bodies.
-
-        `tick` is told the number of evaluations after every integration. Without a hint, bodies continue together until
-        all are accurate enough. With one, the error is estimated from the distance of the first extrapolation, and only
-        bodies whose estimate is too large continue.
-
-        Raises DivergenceError for infinite or NaN values, or if MOST_STEPS steps are not accurate enough.
-        """
-        with backend.settings():
-            integration = Integration(problem, backend, spectrum, self.time, self.rtol, tick)
-            errors, hint = integration.integrate(hint)
-            return *integration.converged(errors), hint
-
     def _spectrum(self, net: Network, X: Float[np.ndarray, "n *shape"], noise_std: float) -> Spectrum:
         """The infinite-width kernel on X, noise included; refused if singular, with a warning if nearly so.
 
         For a network of the user's own, the mean tangent kernel of a few draws stands in for it.
         """
-        if not matrices.fit(len(X), self.memory):
+        if matrices.needed(len(X)) > self.memory:
             raise ValueError(
                 f"{matrices.refusal(len(X), self.memory)}, StochasticGradient, or RND or BayesianRND with "
                 "linearised=True, which forms none to train to convergence"

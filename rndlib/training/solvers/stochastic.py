@@ -35,8 +35,7 @@ class StochasticGradient(Solver):
       whose distance from gradient flow's does not fall with the width.
     - With noise_std > 0 either keeps the law, if trained to the minimum: targets are jittered, and a penalty pulls the
       parameters to their start. The slowest directions take `N / noise_std^2 / learning_rate` steps.
-    - If training stops earlier, by `epochs` or `patience`, the function has no law of a single training time. Held-out
-      points are not trained on, and count as unknown.
+    - If training stops earlier, the function has no law of a single training time.
 
     Parameters
     ----------
@@ -44,10 +43,7 @@ class StochasticGradient(Solver):
     learning_rate: Rate of the first step, > 0. Plain gradient steps on the mean loss need less than 2 N / lambda_max.
     batch_size: Points per step, >= 1, or all points if there are fewer. An epoch leaves out the points that do not fill
         a batch.
-    epochs: Maximum number of passes over the data, >= 1.
-    patience: Epochs without a lower loss on the held-out points after which a body stops and keeps its best parameters,
-        >= 1. None trains on all points for all epochs.
-    validation_fraction: Part of the points that is held out if there is a patience, between 0 and 1.
+    epochs: Number of passes over the data, >= 1.
     progress: Whether to show a progress bar if standard error is a terminal.
 
     >>> from rndlib import MLP, RND, StochasticGradient, datasets
@@ -61,8 +57,6 @@ class StochasticGradient(Solver):
     learning_rate: float = 1e-3
     batch_size: int = 64
     epochs: int = 100
-    patience: int | None = None
-    validation_fraction: float = 0.1
     progress: bool = True
 
     def __post_init__(self):
@@ -70,43 +64,12 @@ class StochasticGradient(Solver):
         object.__setattr__(self, "learning_rate", checks.positive("learning_rate", self.learning_rate))
         for name in ("batch_size", "epochs"):
             object.__setattr__(self, name, checks.whole(name, getattr(self, name), at_least=1))
-        if self.patience is not None:
-            object.__setattr__(self, "patience", checks.whole("patience", self.patience, at_least=1))
-        checks.fraction("validation_fraction", self.validation_fraction)
         if not isinstance(self.progress, bool):
             raise ValueError(f"progress = {self.progress!r}: give True or False")
-
-    def held_out(self, n_samples: int) -> int:
-        """Number of points that are held out.
-
-        >>> from rndlib import StochasticGradient
-        >>> StochasticGradient(patience=5).held_out(1000), StochasticGradient().held_out(1000)
-        (100, 0)
-        """
-        if self.patience is None:
-            return 0
-        held = max(1, round(self.validation_fraction * n_samples))
-        if held >= n_samples:
-            raise ValueError(
-                f"validation_fraction = {self.validation_fraction:g} leaves none of {n_samples} points to train on: "
-                "give less of it, more points, or patience=None"
-            )
-        return held
-
-    def rates(self, batches: int) -> Float[np.ndarray, "epochs batches"]:
-        """The rate of each step, from learning_rate along half a cosine towards 0: (epochs, batches).
-
-        >>> from rndlib import StochasticGradient
-        >>> StochasticGradient(learning_rate=1.0, epochs=2).rates(2).round(3).tolist()
-        [[1.0, 0.854], [0.5, 0.146]]
-        """
-        steps = np.arange(self.epochs * batches) / (self.epochs * batches)
-        return self.learning_rate * (0.5 + 0.5 * np.cos(np.pi * steps)).reshape(self.epochs, batches)
 
     def train(self, task: Task, backend: Backend) -> Trained:
         from tqdm import tqdm
 
-        self.held_out(len(task.X))  # Before any work.
         blocks = split(task.bodies, block_size(task.net, task.heads, min(self.batch_size, len(task.X))))
         hidden = None if self.progress else True  # None hides it without a terminal.
         with tqdm(total=len(blocks) * self.epochs, unit="epoch", leave=False, disable=hidden) as bar:
@@ -124,89 +87,63 @@ class StochasticGradient(Solver):
     ) -> tuple[Params, Report]:
         """Train one block of bodies, with one generator per body for the order of its points.
 
-        Calls `tick` after every epoch. With `patience`, the result is each body's best epoch by its loss on the
-        held-out points.
+        Calls `tick` after every epoch.
         """
         y, offsets = problem.by_points
         y, n_samples = y - problem.noise_std * offsets, len(problem.X)
-        held = self.held_out(n_samples)
-        points = np.stack([order.permutation(n_samples) for order in orders])
-        out, rows = points[:, :held], points[:, held:]
-        size = min(self.batch_size, rows.shape[1])
-        batches, patience = rows.shape[1] // size, np.asarray(self.patience or self.epochs)
-        rates, pull = self.rates(batches), np.asarray(problem.noise_std**2 / (n_samples - held))
-        together, epoch, waited = 8 * problem.net.parameters(y.shape[2]), 0, np.zeros(len(orders), int)
+        rows = [order.permutation(n_samples) for order in orders]
+        size = min(self.batch_size, n_samples)
+        batches, pull = n_samples // size, np.asarray(problem.noise_std**2 / n_samples)
+        cosine = np.cos(np.pi * np.arange(self.epochs * batches) / (self.epochs * batches))
+        rates = self.learning_rate * (0.5 + 0.5 * cosine).reshape(self.epochs, batches)
+        together = 8 * problem.net.parameters(y.shape[2])
 
         def residuals(params: Params) -> Float[np.ndarray, " bodies"]:
             f = np.swapaxes(backend.functions(problem.net, params, problem.X, "float64"), 1, 2)
-            return np.linalg.norm(np.take_along_axis(f - y, rows[:, :, None], axis=1), axis=(1, 2))
+            return np.linalg.norm(f - y, axis=(1, 2))
 
         with backend.settings():
             nothing = mapped(np.zeros_like, problem.start)
-            memory = (nothing, nothing) if self.optimizer == "adam" else ()
-            state = problem.start, memory, problem.start, np.full(len(orders), np.inf), waited
-            # Held-out points by as many at a time as a batch has; copies of the last fill up, and do not count.
-            unseen = np.pad(out, [(0, 0), (0, -held % size)], "edge").reshape(len(orders), -1, size)
-            counts = (np.arange(unseen[0].size) < held).reshape(-1, size, 1) * 1.0
-            while epoch < self.epochs and (self.patience is None or (waited < self.patience).any()):
+            state = problem.start, (nothing, nothing) if self.optimizer == "adam" else ()
+            for epoch in range(self.epochs):
                 shuffled = np.stack([order.permutation(own) for order, own in zip(orders, rows, strict=True)])
                 chosen = shuffled[:, : batches * size].reshape(len(orders), batches, size)
-                shared = problem.X, rates[epoch], pull, np.asarray(float(epoch * batches)), patience, counts
-                own = problem.start, unseen, y, chosen, state
-                state = backend.each(_epoch, problem.net, shared, own, together)
-                epoch += 1
+                shared = problem.X, rates[epoch], pull, np.asarray(float(epoch * batches))
+                state = backend.each(_epoch, problem.net, shared, (problem.start, y, chosen, state), together)
                 tick()
-                waited = backend.arrays(state[-1])
-            best = backend.arrays(state[0] if self.patience is None else state[2])
-        targets = np.take_along_axis(y, rows[:, :, None], axis=1)
-        left = float(relative(residuals(best), residuals(problem.start), targets).max())
+            params = backend.arrays(state[0])
+        left = float(relative(residuals(params), residuals(problem.start), y).max())
         if not left <= 1:
             raise DivergenceError(
-                f"{self.optimizer}: training residual {left:.1e} of the first after {epoch} epochs at learning_rate = "
-                f"{self.learning_rate:g}: give a smaller rate, or scale the columns of X to about 1"
+                f"{self.optimizer}: training residual {left:.1e} of the first after {self.epochs} epochs at "
+                f"learning_rate = {self.learning_rate:g}: give a smaller rate, or scale the columns of X to about 1"
             )
-        stopped = self.patience is None or bool((waited >= self.patience).all())
-        return best, Report(None, left, None, epoch * batches, stopped)
-
-
-def _at(rows: Any, y: Any, lib: Backend) -> Any:
-    """The rows of y, of every body its own."""
-    return y[rows] if rows.ndim == 1 else y[lib.constant(np.arange(len(y)), y)[:, None], rows]
+        return params, Report(None, left, None, self.epochs * batches, True)
 
 
 def _epoch(lib: Backend, net: Network, shared: Any, own: Any) -> Any:
     """One step per batch on the mean over a batch of 1/2 ||f(x) - y||^2, plus pull / 2 ||theta - theta_0||^2.
 
-    The state holds parameters, the optimiser's memory, and the best parameters with their loss on the held-out points,
-    which a body that has run out of patience keeps while others of its block train on.
+    The state holds the parameters and the optimiser's memory.
     """
-    X, rates, pull, done, patience, counts = shared
-    start, unseen, y, batches, (params, memory, best, lowest, waited) = own
-    xp = lib.xp
+    X, rates, pull, done = shared
+    start, y, batches, state = own
+
+    def targets(rows: Any) -> Any:
+        """The rows of y, of every body its own."""
+        return y[rows] if rows.ndim == 1 else y[lib.constant(np.arange(len(y)), y)[:, None], rows]
 
     def step(i: Any, state: Any) -> Any:
         params, memory = state
         rows = batches[..., i, :]
         tangent = lib.linearise(net, params, X[rows])
-        slope = tangent.vjp((tangent.value - _at(rows, y, lib)) / rows.shape[-1])
+        slope = tangent.vjp((tangent.value - targets(rows)) / rows.shape[-1])
         slope = mapped(lambda g, p, s: g + pull * (p - s), slope, params, start)
         if memory:
-            memory, slope = adam(memory, slope, done + i + 1, xp)
+            memory, slope = adam(memory, slope, done + i + 1, lib.xp)
         return mapped(lambda p, u: p - rates[i] * u, params, slope), memory
 
-    params, memory = lib.loop(batches.shape[-2], step, (params, memory))
-    if len(counts):
-
-        def add(i: Any, total: Any) -> Any:
-            error = lib.values(net, params, X[unseen[..., i, :]]) - _at(unseen[..., i, :], y, lib)
-            return total + (counts[i] * error**2).sum(-1).sum(-1)
-
-        loss = lib.loop(len(counts), add, xp.zeros_like(lowest))
-        better = (loss < lowest) & (waited < patience)
-        shape = (*better.shape, 1, 1)
-        best = mapped(lambda a, b: xp.where(better.reshape(shape[: a.ndim]), a, b), params, best)
-        lowest, waited = xp.where(better, loss, lowest), xp.where(better, 0, waited + 1)
-    return params, memory, best, lowest, waited
+    return lib.loop(batches.shape[-2], step, state)
 
 
 def adam(memory: Any, slope: Any, count: Any, xp: Any) -> tuple[Any, Any]:
