@@ -230,7 +230,7 @@ def seasonal() -> BayesianRND:
 
 def test_the_prior_of_largest_evidence_is_taken_and_said(seasonal):
     each = [BayesianRND(prior=prior).fit(MONTHS[:72], SERIES[:72]) for prior in seasonal.prior]
-    nats = [one.log_evidence_ for one in each]
+    nats: Any = [one.log_evidence_ for one in each]
     assert seasonal.prior_ is seasonal.prior[1]
     assert seasonal.log_evidence_ == max(nats) == nats[1]
     np.testing.assert_array_equal(seasonal.predict(MONTHS), each[1].predict(MONTHS))
