@@ -13,7 +13,6 @@ variance 1, and 0 in the head, gives errors of covariance c^2 (Theta_S + phi phi
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -22,7 +21,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
-from rndlib.any_network import AnyNetwork, Omega
+from rndlib.any_network import AnyNetwork
 from rndlib.initial_scales import Weights
 from rndlib.network import MLP
 from rndlib.theory import reference
@@ -49,7 +48,8 @@ class Prior:
         None is 1. A network of your own has its `scales` below the head, and `output_scale` for it.
     features: Function phi that returns numbers (N, p) for X (N, *shape), each row for itself: a trend, a period, or the
         random features of any kernel. Their weights w are N(0, 1).
-    mean: Function that returns the prior mean (N,) for X (N, *shape); None for zero.
+    mean: Function that returns the prior mean (N,) for X (N, *shape), or (N, outputs) for labels of several outputs;
+        None for zero.
     output_scale: Factor of network and features, > 0.
 
     >>> from rndlib import MLP, BayesianRND, Prior
@@ -91,23 +91,12 @@ class Prior:
         (2, 3)
         """
         pairs = self._pairs(net)
-        scaled = _ScaledMLP(**vars(net), pairs=pairs) if isinstance(net, MLP) and pairs else net
-
-        def between(X1: np.ndarray, X2: np.ndarray) -> Kernel:
-            found = reference.between(scaled, X1, X2)
-            nngp = self.output_scale**2 * (found.nngp + self._phi(X1) @ self._phi(X2).T)
-            body = self.output_scale**2 * found.body
-            return Kernel(nngp, nngp + body, body)
-
-        return between
+        return lambda X1, X2: _kernel(net, pairs, self.output_scale, (X1, self._phi(X1)), (X2, self._phi(X2)))
 
     def _network(self, net: MLP | AnyNetwork, X: Points, backend: str | None) -> "_WithPrior":
-        """The network that trains, for points of the shape of X; it reads `_inputs`."""
+        """The network that trains, for points of the shape of X; it reads rows x, phi(x)."""
         library = net.library if isinstance(net, AnyNetwork) else (backend or "jax").partition(":")[0]
         return _WithPrior(net, self._pairs(net), self.output_scale, X.shape[1:], self._phi(X).shape[1], library)
-
-    def _inputs(self, X: Points) -> Float[np.ndarray, "n columns"]:
-        return np.hstack([X.reshape(len(X), -1), self._phi(X)])
 
     def _phi(self, X: Points) -> Float[np.ndarray, "n p"]:
         if self.features is None:
@@ -129,6 +118,15 @@ class Prior:
         return tuple((checks.positive("scales", w), checks.positive("scales", b)) for w, b in pairs)
 
 
+def _kernel(net: Any, pairs: Scales | None, output_scale: float, one: Any, other: Any) -> Kernel:
+    """The kernels in the limit of width between points, each side a pair of x (N, *shape) and phi(x) (N, p)."""
+    scaled = _ScaledMLP(**vars(net), pairs=pairs) if pairs else net
+    found = reference.between(scaled, one[0], other[0])
+    nngp = output_scale**2 * (found.nngp + one[1] @ other[1].T)
+    body = output_scale**2 * found.body
+    return Kernel(nngp, nngp + body, body)
+
+
 @dataclass(frozen=True)
 class _ScaledMLP(MLP):
     """An `MLP` whose weights and biases have these scales, layer by layer, for its kernels in the limit of width."""
@@ -140,7 +138,7 @@ class _ScaledMLP(MLP):
         return weights**2 * (kappa - self.sigma_b**2) + (biases * self.sigma_b) ** 2
 
 
-@dataclass(unsafe_hash=True)
+@dataclass(unsafe_hash=True, repr=False)
 class _WithPrior(AnyNetwork):
     """The network of the module's docstring. It reads rows x, phi(x). Equal ones share their compiled programs."""
 
@@ -154,39 +152,38 @@ class _WithPrior(AnyNetwork):
     differentiable = ""  # `base` is examined in place of it
 
     def __post_init__(self):
-        super().__init__(output_scale=self.output_scale)
+        super().__init__(1.0, self.output_scale)
         self._top = self.pairs[-1][0] if self.pairs else 1.0
+
+    def __repr__(self) -> str:
+        return repr(self.base)
 
     @property
     def backend(self) -> Backend:
         return load(self.library)
 
-    @property
-    def untrained(self) -> tuple[str, ...]:
-        return () if isinstance(self.base, MLP) else self.base.untrained
-
-    @cached_property
-    def shapes(self) -> list[list[tuple[int, ...]]]:
-        return [[a.shape for a in layer] for layer in self.draw(1, 0)]
-
     def examine(self, X: Float[np.ndarray, "n columns"]) -> None:
         self.base.examine(self._split(X)[0])
 
-    def draw(self, outputs: int, seed: int) -> Omega:
+    def arrays(self, outputs: int, seed: int) -> tuple[Weights, Weights]:
         *body, head = mapped(lambda a: a[0], draw(self.base, outputs, seed, Role.PREDICTOR, [0]))
         w = np.random.default_rng(seed).standard_normal((outputs, self.features))
-        return [*self._rescaled(body, -1), (*head, w)]
-
-    def arrays(self, outputs: int, seed: int) -> tuple[Weights, Weights]:
-        layers = enumerate(self.draw(outputs, seed))
-        return {f"{layer}.{i}": a for layer, tensors in layers for i, a in enumerate(tensors)}, {}
+        tensors = [a for layer in [*self._rescaled(body, -1), head, (w,)] for a in layer]
+        return {str(i): a for i, a in enumerate(tensors)}, {}
 
     def of_omega(self, omega: Any, X: Any) -> Any:
         x, phi = self._split(X)
         *body, (*head, w) = omega
+        if isinstance(self.base, MLP):  # whose weights and biases are layers of their own here
+            body = [(*weights, *biases) for weights, biases in zip(body[::2], body[1::2], strict=True)]
         layers = self._rescaled([*body, tuple(head)], 1)
         f = self.backend.values(self.base, turned(layers) if isinstance(self.base, MLP) else layers, x)
         return self.output_scale * (self._top * f + phi @ w.mT)
+
+    def __call__(self, X1: np.ndarray, X2: np.ndarray) -> Kernel:
+        """Kernels in the limit of width, as `laws` take a network's, where `base` is an `MLP`."""
+        one = self._split(X1)
+        return _kernel(self.base, self.pairs, self.output_scale, one, one if X2 is X1 else self._split(X2))
 
     def _rescaled(self, layers: list[Any], power: int) -> list[Any]:
         """Layers, from the first on, times R to this power."""

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm
+from scipy.stats import multivariate_normal, norm
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import BaggingRegressor
 from sklearn.model_selection import train_test_split
 
-from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, kernels, laws
+from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, Prior, kernels, laws
 from rndlib.estimators import exact
 from rndlib.estimators.fits import Linear
 from rndlib.estimators.rnd import quantile_of_new
@@ -147,16 +147,26 @@ def test_what_the_user_gives_is_kept():
     given = BayesianRND(noise_std=12.0, input_scales=[1e3, 1e-3, 1.0, 50.0]).fit(X, Y)
     assert given.noise_std_ == pytest.approx(12.0)
     np.testing.assert_allclose(given.input_scales_, [1e3, 1e-3, 1.0, 50.0])
-    prior = BayesianRND(prior_mean=lambda X: 500 + 4e4 * X[:, 1]).fit(X, Y)
-    rest = BayesianRND().fit(X, Y - 500 - 4e4 * X[:, 1])
-    mean, std = rest.predict(X_TEST, return_std=True)
-    assert (np.abs(prior.predict(X_TEST) - (mean + 500 + 4e4 * X_TEST[:, 1])) < 0.1 * std).all()  # two searches
-    with pytest.raises(ValueError, match=r"prior_mean\(X\) has shape \(60, 4\): give \(60,\)"):
-        BayesianRND(prior_mean=lambda X: X).fit(X, Y)
     with pytest.raises(ValueError, match=r"input_scales.*above 0"):
         BayesianRND(input_scales=[1.0, -1.0, 1.0, 1.0]).fit(X, Y)
     with pytest.raises(ValueError, match=r"input_scales.*net=None"):
         BayesianRND(MLP(4), input_scales=np.ones(4))
+    with pytest.raises(ValueError, match=r"input_scales has shape \(1,\): give \(4,\)"):
+        BayesianRND(input_scales=[1.0]).fit(X, Y)
+
+
+@pytest.mark.parametrize("by", ["prior", "prior_mean"])
+def test_a_prior_mean_is_subtracted_and_added(by):
+    def mean(X):
+        return 500 + 4e4 * X[:, 1]
+
+    kind: Any = {"prior": BayesianRND, "prior_mean": BayesianEnsemble}[by]
+    given: Any = {"prior": lambda f: Prior(mean=f), "prior_mean": lambda f: f}[by]
+    prior = kind(**{by: given(mean)}).fit(X, Y)
+    rest, std = kind().fit(X, Y - mean(X)).predict(X_TEST, return_std=True)
+    assert (np.abs(prior.predict(X_TEST) - (rest + mean(X_TEST))) < 0.1 * std).all()  # two searches
+    with pytest.raises(ValueError, match=r"mean\(X\) has shape \(60, 4\): give \(60,\)"):
+        kind(**{by: given(lambda X: X)}).fit(X, Y)
 
 
 @pytest.mark.parametrize("kind", [BayesianRND, RND])
@@ -200,6 +210,97 @@ def test_a_few_rows_are_not_taken_for_many(n, in_dim):
         likely = norm.logpdf(new, mean, np.hypot(std, model.noise_std_))
         lost.append(np.mean(norm.logpdf(new, new.mean(), new.std()) - likely))
     assert np.median(lost) < 1
+
+
+# ------------------------------------------------------------------------------------------------------------- priors
+
+MONTHS = np.linspace(0, 8, 96, endpoint=False)[:, None]
+SERIES = 100 + 5 * np.sin(2 * np.pi * MONTHS[:, 0]) + MONTHS[:, 0] + 0.5 * np.random.default_rng(5).normal(size=96)
+
+
+def season(t):
+    return np.hstack([np.sin(2 * np.pi * t), np.cos(2 * np.pi * t)])
+
+
+@pytest.fixture(scope="module")
+def seasonal() -> BayesianRND:
+    priors = [Prior(), Prior(features=season), Prior(features=lambda t: season(1.2 * t))]
+    return BayesianRND(prior=priors).fit(MONTHS[:72], SERIES[:72])
+
+
+def test_the_prior_of_largest_evidence_is_taken_and_said(seasonal):
+    each = [BayesianRND(prior=prior).fit(MONTHS[:72], SERIES[:72]) for prior in seasonal.prior]
+    nats: Any = [one.log_evidence_ for one in each]
+    assert seasonal.prior_ is seasonal.prior[1]
+    assert seasonal.log_evidence_ == max(nats) == nats[1]
+    np.testing.assert_array_equal(seasonal.predict(MONTHS), each[1].predict(MONTHS))
+    assert "prior_ = Prior(" in str(seasonal)
+    assert "net_ = MLP(" in str(seasonal)
+    assert any(", ".join(f"{one:.1f}" for one in nats) in note for note in seasonal.report.notes)
+    # The years to come agree.
+    rmse = [np.sqrt(np.mean((one.predict(MONTHS[72:]) - SERIES[72:]) ** 2)) for one in each]
+    assert rmse[1] < min(rmse[0], rmse[2]) / 2
+    same, plain = each[0], BayesianRND().fit(MONTHS[:72], SERIES[:72])
+    np.testing.assert_array_equal(same.variance(MONTHS), plain.variance(MONTHS))
+
+
+def test_with_features_it_is_the_posterior_of_the_sum(seasonal):
+    """In closed form, from the kernel of the network that was chosen and that of the features."""
+    units = seasonal._units
+    inputs = (MONTHS - units.centre) / units.scale
+    K = kernels.ntk(MLP(1, 8, seasonal.net_.base.depth, "erf", *_sigmas(seasonal)), inputs)
+    K = float(units.size[0]) ** 2 * (K + season(MONTHS) @ season(MONTHS).T)
+    A = K[:72, :72] + seasonal.noise_std_**2 * np.eye(72)
+    mean, std = seasonal.predict(MONTHS[72:], return_std=True)
+    rest = SERIES[:72] - SERIES[:72].mean()
+    np.testing.assert_allclose(mean - SERIES[:72].mean(), K[72:, :72] @ np.linalg.solve(A, rest), rtol=1e-6, atol=1e-6)
+    variance = (K[72:, 72:] - K[72:, :72] @ np.linalg.solve(A, K[:72, 72:])).diagonal()
+    np.testing.assert_allclose(std**2, variance, rtol=1e-5)
+    likely = multivariate_normal(cov=A).logpdf(rest)
+    assert seasonal.log_evidence_ == pytest.approx(likely, rel=1e-6)
+    # Draws, of networks of one body: 1000 of them, and the networks' own kernels.
+    samples = seasonal.sample_y(MONTHS[72::4], 1000, random_state=1)
+    np.testing.assert_allclose(samples.std(axis=1), std[::4], rtol=4 / sqrt(2000) + 0.1)
+
+
+def _sigmas(model):
+    return model.net_.base.sigma_w, model.net_.base.sigma_b
+
+
+def test_features_without_labels_and_beyond_what_matrices_hold(seasonal, monkeypatch):
+    apart = BayesianRND(prior=Prior(features=season)).fit(MONTHS[:20])
+    assert apart.variance(MONTHS[20:]).min() > apart.variance(MONTHS[:20]).max()
+    monkeypatch.setattr(exact, "MEMORY", 8 * exact.HELD * 50**2)
+    long = BayesianRND(heads=64, bodies=4, prior=seasonal.prior).fit(MONTHS[:72], SERIES[:72])
+    assert isinstance(long._fit, Linear)
+    mean, std = seasonal.predict(MONTHS, return_std=True)
+    assert np.sqrt(np.mean((long.predict(MONTHS) - mean) ** 2)) < 0.5 * std.mean()
+    assert abs(np.mean(long.variance(MONTHS)) / np.mean(std**2) - 1) < 0.3
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prior": []}, r"prior = \[\]: give an rndlib.Prior, a list of them, or None"),
+        ({"prior": [Prior(), None]}, "give an rndlib.Prior, a list of them, or None"),
+        ({"prior": "smooth"}, "prior = 'smooth': give an rndlib.Prior"),
+        ({"prior": [Prior(), Prior(scales=[1.0, 2.0])]}, "net = None: give priors without scales"),
+        ({"prior": Prior(output_scale=2.0)}, "net = None: give priors without scales"),
+        ({"prior": [Prior()], "net": MLP(1)}, "with net = MLP.*: give one prior, by laws.log_evidence"),
+    ],
+)
+def test_priors_that_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        BayesianRND(**options)
+
+
+def test_several_priors_need_labels():
+    with pytest.raises(ValueError, match="y = None with 2 priors: give y"):
+        BayesianRND(prior=[Prior(), Prior(features=season)]).fit(MONTHS)
+
+
+# -------------------------------------------------------------------------------------------------------- scikit-learn
 
 
 def test_random_states():

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from rndlib import prior
 from rndlib.any_network import AnyNetwork
 from rndlib.estimators import RND, BayesianEnsemble, BayesianRND, DeepEnsemble, functions
 from rndlib.paper import sources
@@ -30,13 +31,15 @@ from rndlib.training.weights import Role, draw
 
 pytestmark = pytest.mark.check
 
-KERNELS, CHI2, ENSEMBLES, TARGET, SAMPLES, OWN = (
+KERNELS, CHI2, ENSEMBLES, TARGET, SAMPLES, OWN, STREAMS, PRIORS = (
     "00_preliminaries",
     "02_multihead_chi_squared",
     "01_ensemble_equivalence",
     "03_bayesian_target",
     "04_posterior_sampling",
     "07_any_network",
+    "09_streams_and_values",
+    "10_priors",
 )
 
 
@@ -199,6 +202,25 @@ def initial_function_kept(right, model, X):
     return np.concatenate(fitted._fit.mean.per_body(lambda _, params: fitted._functions(params, X)))
 
 
+# -------------------------------------------------------------------------------------------------- priors and values
+
+
+def features_that_start_at_zero(right, *args):
+    """They train, but are not in the error at the start."""
+    tensors, others = right(*args)
+    last = list(tensors)[-1]
+    return {**tensors, last: np.zeros_like(tensors[last])}, others
+
+
+def without_what_follows(right, model, drawn, e, X):
+    """The target's rewards are g(x), and not g(x) - gamma g(x')."""
+    r = right(model, drawn, e, X)
+    if drawn.target is None or model._following is None:
+        return r
+    after = model._following.discount * model._functions(drawn.target, model._following.X, "float64")
+    return r - np.swapaxes(after, 1, 2)
+
+
 MISTAKES = [
     Mistake("the half of Eq. 2 is missing", constant(RND, "_scale", 1.0), CHI2, "M2"),
     Mistake(
@@ -302,12 +324,38 @@ MISTAKES = [
     Mistake(
         "psi of a user's network is drawn 20 % larger", wrapped(functions, "draw_directions", all_larger), OWN, "A3"
     ),
+    Mistake(
+        "the kernel of a prior forgets its scales",
+        wrapped(prior._ScaledMLP, "_trained", lambda right, net, layer, kappa: kappa),
+        PRIORS,
+        "R1",
+    ),
+    Mistake(
+        "features train without a prior of their own",
+        wrapped(prior._WithPrior, "arrays", features_that_start_at_zero),
+        PRIORS,
+        "R2",
+    ),
+    Mistake("the law of an ensemble is halved", wrapped(laws, "ensemble", halved), PRIORS, "R3"),
+    Mistake(
+        "value RND leaves out what follows in its target's rewards",
+        wrapped(functions.Networks, "_residual", without_what_follows),
+        STREAMS,
+        "V1",
+    ),
     # Last, as programs have to be compiled anew.
     Mistake(
         "another activation in networks than in kernels",
         wrapped(FUNCTIONS, "sigmoid", lambda right, z: right(1.7 * z)),
         KERNELS,
         "P4",
+        compiled=True,
+    ),
+    Mistake(
+        "a prior's scales are squared once too often where networks train",
+        wrapped(prior._WithPrior, "_rescaled", lambda right, net, layers, power: right(net, layers, 2 * power)),
+        PRIORS,
+        "R1",
         compiled=True,
     ),
     Mistake(

@@ -1,5 +1,6 @@
 """Priors: what trains against explicit sums over tensors, posteriors against explicit Gaussian processes."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -65,8 +66,8 @@ def of_prior(model) -> tuple[np.ndarray, list[np.ndarray]]:
 
     All times the output scale. They are those of Eq. 1 written out, at the weights where the model has its tangent.
     """
-    ((w, b), *rest) = [tuple(a[0] for a in layer) for layer in model._trained.drawn[0].tangent]
-    layers, scales = [(w, b), *rest], [tuple(np.broadcast_to(s, 2)) for s in SCALES]
+    w, b, *rest = [a[0] for layer in model._trained.drawn[0].tangent for a in layer]
+    layers, scales = [(w, b), rest[:2], rest[2:]], [tuple(np.broadcast_to(s, 2)) for s in SCALES]
     top = scales[-1][0]
     theta = [tuple(a * s / top for a, s in zip(*both, strict=True)) for both in zip(layers[:-1], scales, strict=False)]
     theta.append(layers[-1][:2])
@@ -207,7 +208,11 @@ def test_trained_networks_tend_to_the_posterior(backend):
 def test_further_points_several_outputs_and_clones():
     model: Any = BayesianRND(NET, heads=4, prior=PRIOR, linearised=True)
     both = np.stack([DATA.y, -DATA.y], axis=1)
-    two = cast(BayesianRND, clone(model)).fit(DATA.X, both)
+    mean = replace(PRIOR, mean=lambda X: np.stack([height(X), 2 * height(X)], axis=1))
+    two = cast(Any, clone(model)).set_params(prior=mean).fit(DATA.X, both)
+    second = cast(Any, clone(model)).set_params(prior=replace(PRIOR, mean=lambda X: 2 * height(X)))
+    alone = second.fit(DATA.X, -DATA.y).predict(DATA.X_test)
+    np.testing.assert_allclose(two.predict(DATA.X_test)[:, 1], alone, rtol=1e-6)
     assert two.sample_y(DATA.X_test, 2).shape == (5, 2, 2)
     np.testing.assert_allclose(two.predict(DATA.X), both, atol=1e-6)
     model.partial_fit(DATA.X[:5], DATA.y[:5]).partial_fit(DATA.X, DATA.y)
@@ -227,10 +232,8 @@ def test_further_points_several_outputs_and_clones():
         (lambda: fitted(prior=MADE(scales=[1.0, (1.0, 2.0, 3.0), 1.0])), "scales = .*, or a pair"),
         (lambda: fitted(prior=MADE(features=lambda X: X[:, 0])), r"features\(X\) has shape \(10,\)"),
         (lambda: fitted(prior=MADE(mean=lambda X: X)), r"mean\(X\) has shape"),
-        (lambda: fitted(prior="smooth"), "prior = 'smooth': give an rndlib.Prior, or None"),
         (lambda: BayesianRND(Module(small), prior=PRIOR).fit(DATA.X), "is for an MLP: give scales to your network"),
-        (lambda: BayesianRND(Module(small, output_scale=None), prior=PRIOR), "a number as its output_scale"),
-        (lambda: BayesianRND(prior=PRIOR), "with net = None: give the network"),
+        (lambda: BayesianRND(Module(small, output_scale=None), prior=PRIOR), "a number as the network.s output_scale"),
         (lambda: PRIOR.sample(NET, DATA.X, 0), "n = 0: give a whole number of at least 1"),
         (lambda: MADE(scales=[]).sample(NET, DATA.X), "for each layer of MLP"),
         (

@@ -34,7 +34,7 @@ LEAST_NOISE = 1e-3
 class Units:
     """The network reads `(X - centre) / scale` and has labels `(y - mean) / size`. By default nothing changes.
 
-    centre, scale: One number per column of X. mean, size: One number per column of labels. prior: Adds features.
+    centre, scale: One number per column of X. mean, size: One number per column of labels. prior: Adds its features.
     """
 
     centre: Column = 0.0
@@ -45,7 +45,8 @@ class Units:
 
     def inputs(self, X: Points) -> Float[np.ndarray, "n *columns"]:
         """Points as the network reads them."""
-        return (X - self.centre) / self.scale if self.prior is None else self.prior._inputs(X)
+        read = (X - self.centre) / self.scale
+        return read if self.prior is None else np.hstack([read.reshape(len(X), -1), self.prior._phi(X)])
 
     def labels(self, y: Labels) -> Labels:
         """Labels as the network has them."""
@@ -68,8 +69,10 @@ class Choice:
     log_evidence: float | None = None
 
 
-def choose(net: MLP | AnyNetwork | None, X: Points, y: Labels | None, noise_std: Any, input_scales: Any) -> Choice:
-    """The choice for points and labels in the user's units. What is not None is kept, but for the scales of None.
+def choose(
+    net: MLP | AnyNetwork | None, X: Points, y: Labels | None, noise_std: Any, input_scales: Any, prior: Prior | None
+) -> Choice:
+    """The choice for points, and labels less their prior mean, in the user's units. What is not None is kept.
 
     Without a network, columns are standardised, and the exact log evidence of the NTK-GP chooses everything that is not
     given; without labels, the network is the default one. A user's network with `output_scale=None` gets the one of
@@ -96,6 +99,7 @@ def choose(net: MLP | AnyNetwork | None, X: Points, y: Labels | None, noise_std:
     found = evidence.maximise(
         (X - centre) / scale,
         (y - mean) / size,
+        features=None if prior is None or prior.features is None else prior._phi(X),
         noise_std=None if noise_std is None else float(noise_std / np.max(size)),
         input_scales=None if input_scales is None else input_scales / scale,
     )

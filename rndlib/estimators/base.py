@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 from rndlib import checks
 from rndlib.any_network import AnyNetwork
 from rndlib.estimators import departure
-from rndlib.estimators.automatic import Units, choose, prior_std
+from rndlib.estimators.automatic import Choice, choose, prior_std
 from rndlib.estimators.exact import Exact, fits
 from rndlib.estimators.fits import Linear, Steps
 from rndlib.estimators.functions import Following, Networks
@@ -35,7 +35,7 @@ Prediction = Variances | tuple[Variances, Variances]
 Fit = Exact | Linear | Steps
 Model = TypeVar("Model", bound="Estimator")
 
-CHOSEN = ("net_", "noise_std_", "input_scales_", "log_evidence_")
+CHOSEN = ("net_", "prior_", "noise_std_", "input_scales_", "log_evidence_")
 """Attributes of a fitted model that automatic mode chooses."""
 
 STREAM = "Trained further from its weights on other data: held against no theorem, but `laws.stream` has its limit."
@@ -69,6 +69,8 @@ class Estimator(Networks, BaseEstimator):
     noise_std = None  # of estimators without noise
     prior_mean = None  # of estimators without labels
     prior = None  # of estimators whose prior is not chosen
+    prior_ = None  # the one of `_priors` that the fit took
+    _priors = (None,)
     gamma = None  # of estimators without values
     linearised = False  # of estimators that cannot be
     _labelled = True  # or labels are ignored
@@ -251,13 +253,14 @@ class Estimator(Networks, BaseEstimator):
         self._check()
         points, labels = self._read(X, y)
         self._outputs = () if labels is None else labels.shape[1:]
-        if labels is not None:
-            labels = labels.reshape(len(points), -1) - self._prior(points)
         self._seed = int(self.seed)
         if self.random_state is not None:
             self._seed = int(check_random_state(self.random_state).randint(2**31))
-        choice: Any = choose(self.net_, points, labels, self.noise_std, self.input_scales)
+        choice, labels = self._compared(points, labels)
         self.net_, self._units, self._notes = choice.net, choice.units, choice.notes
+        if self.prior_ is not None and (self.net is not None or self.prior_.features is not None):
+            self.net_ = self.prior_._network(self.net_, points, self.backend)
+            self._units = replace(self._units, prior=self.prior_)
         # An ensemble on a user's network has no noise, even where the evidence of its output scale has.
         noisy = self.net is None or "noise_std" in self.get_params(deep=False)
         self._noise = choice.noise_std if noisy else 0.0
@@ -265,8 +268,6 @@ class Estimator(Networks, BaseEstimator):
         self.noise_std_ = noise if self._outputs else float(noise[0])
         if self.net is None:
             self.input_scales_, self.log_evidence_ = choice.units.scale, choice.log_evidence
-        elif self.prior is not None:
-            self.net_, self._units = self.prior._network(self.net_, points, self.backend), Units(prior=self.prior)
         inputs = self._units.inputs(points)
         if self.net is not None:
             # A network of the user's own may look up whole numbers, whose scale says nothing.
@@ -275,6 +276,25 @@ class Estimator(Networks, BaseEstimator):
             checks.scales(points[:1] if looked_up else points, labels, deviation, self._noise)
         self._labels: Any = None if labels is None else self._units.labels(labels)
         return inputs
+
+    def _compared(self, points: np.ndarray, labels: Any) -> tuple[Choice, Any]:
+        """The choice for the prior of largest evidence, which becomes `prior_`, and labels less its mean."""
+        checks.require(
+            labels is not None or len(self._priors) == 1,
+            f"y = None with {len(self._priors)} priors: give y, whose evidence compares them, or one prior",
+        )
+        found = []
+        for prior in self._priors:
+            self.prior_ = prior
+            rest = None if labels is None else labels.reshape(len(points), -1) - self._prior(points)
+            choice = choose(self.net_, points, rest, self.noise_std, self.input_scales, prior)
+            found.append((choice, rest, prior))
+        choice, rest, self.prior_ = max(found, key=lambda each: each[0].log_evidence or 0.0)
+        if len(found) > 1:
+            nats = ", ".join(f"{each[0].log_evidence:.1f}" for each in found)
+            note = f"That is the largest evidence of {len(found)} priors, which have {nats} nats."
+            choice = replace(choice, notes=(*choice.notes, note))
+        return choice, rest
 
     def _validated(self, X: Any, y: Any, shape: tuple[int, ...] | None = None) -> tuple[Any, Any]:
         """Points (N, *shape) as float64 and labels, in the user's units; of new points, those of a fit have a `shape`.
@@ -326,11 +346,12 @@ class Estimator(Networks, BaseEstimator):
 
     def _prior(self, points: np.ndarray) -> Any:
         """The prior mean at points in the user's units: (T, outputs), or 0."""
-        return 0.0 if self.prior_mean is None else self._of_user("prior_mean", points).reshape(len(points), -1)
+        mean: Any = self.prior_mean if self.prior_ is None else self.prior_.mean
+        return 0.0 if mean is None else self._of_user("prior_mean", mean, points).reshape(len(points), -1)
 
-    def _of_user(self, name: str, points: np.ndarray) -> np.ndarray:
+    def _of_user(self, name: str, function: Callable[[Any], Any], points: np.ndarray) -> np.ndarray:
         """The values (T, *outputs) of a user's function of X."""
-        values = checks.outputs(f"{name}(X)", getattr(self, name)(points), len(points))
+        values = checks.outputs(f"{name}(X)", function(points), len(points))
         if values.shape[1:] != self._outputs:
             raise ValueError(f"{name}(X) has shape {values.shape}: give {(len(points), *self._outputs)}")
         return values
@@ -352,8 +373,8 @@ class Estimator(Networks, BaseEstimator):
         covered = isinstance(fit, Steps) and self._covered and self._following is None
         found, refusal = departure.of(self, X) if covered else (None, ())
         notes = (*self._notes, *fit.trained.report.notes, *refusal)
-        if isinstance(self.net_, AnyNetwork) and self.net_.untrained:
-            notes += (f"Not trained, as they start the same in every draw: {', '.join(self.net_.untrained)}.",)
+        if isinstance(self.net, AnyNetwork) and self.net.untrained:
+            notes += (f"Not trained, as they start the same in every draw: {', '.join(self.net.untrained)}.",)
         self._report = replace(fit.trained.report, notes=notes, departure=found)
         if found and found.departs:
             warnings.warn(str(found), departure.DepartureWarning, stacklevel=3)

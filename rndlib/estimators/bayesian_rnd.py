@@ -1,5 +1,6 @@
 """Bayesian RND: errors that are draws from the centred NTK-GP posterior, and posterior samples."""
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -38,8 +39,10 @@ class BayesianRND(Regressor, Distillation):
         own NTK, at any width. The mean of each network is that posterior's mean.
     mean: Function that returns the mean estimate (T,) for X (T, in_dim). By default, a network trained on y, with its
         initial function subtracted.
-    prior: `Prior` of the function, with a network that is given; None is the NTK-GP.
-    prior_mean, seed, random_state, backend, solver, input_scales: As in `DeepEnsemble`.
+    prior: `Prior` of the function; None is the NTK-GP. Without a network it has features or a mean alone, in the units
+        of X and y, as the evidence chooses all scales. It may then be a list of priors, each fitted by evidence, of
+        which that with the largest is taken: `prior_`, with the evidence of all in `report`.
+    seed, random_state, backend, solver, input_scales: As in `DeepEnsemble`.
 
     >>> from rndlib import MLP, BayesianRND, datasets
     >>> data = datasets.toy(seed=0, n_test=5)
@@ -53,8 +56,7 @@ class BayesianRND(Regressor, Distillation):
     directions: str | None = None
     noise_std: float | None = None
     mean: MeanFunction | None = None
-    prior_mean: MeanFunction | None = None
-    prior: Prior | None = None
+    prior: Prior | Sequence[Prior] | None = None
 
     _bayesian = True
     _any_length = True
@@ -71,11 +73,19 @@ class BayesianRND(Regressor, Distillation):
             self.mean is None or callable(self.mean),
             f"mean = {self.mean!r}: give a function of X, or None for a network trained on y",
         )
-        checks.require(isinstance(self.prior, Prior | None), f"prior = {self.prior!r}: give an rndlib.Prior, or None")
-        checks.require(
-            self.prior is None or getattr(self.net, "output_scale", self.net) is not None,
-            f"prior = {self.prior!r} with net = {self.net!r}: give the network, and a number as its output_scale",
-        )
+        if self.prior is None:
+            return
+        given, priors = f"prior = {self.prior!r}", self._priors
+        every = len(priors) > 0 and all(isinstance(one, Prior) for one in priors)
+        checks.require(every, f"{given}: give an rndlib.Prior, a list of them, or None")
+        if self.net is None:
+            scaled = any(one.scales is not None or one.output_scale != 1 for one in priors)
+            wanted = "give priors without scales, which the evidence chooses, or a network"
+            checks.require(not scaled, f"{given} with net = None: {wanted}")
+        else:
+            one = isinstance(self.prior, Prior) and getattr(self.net, "output_scale", 1.0) is not None
+            wanted = "give one prior, by laws.log_evidence, and a number as the network's output_scale"
+            checks.require(one, f"{given} with net = {self.net!r}: {wanted}")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -132,13 +142,14 @@ class BayesianRND(Regressor, Distillation):
         """The mean estimate, one for all bodies or, of linearised ones, one for each."""
         fitted, (points, inputs) = self._fitted, self._points(X)
         if fitted.mean is not None:
-            return fitted._of_user("mean", points)[None]
+            return fitted._of_user("mean", fitted.mean, points)[None]
         if fitted._labels is None:
             raise NotFittedError("fit had no y to train a mean on: call fit(X, y), or give mean= a function of X")
         return fitted._functions_of(fitted._fit.means(fitted, inputs), points)
 
-    def _prior(self, points: np.ndarray) -> Any:
-        return super()._prior(points) + (0.0 if self.prior is None else self.prior._mean(points)[:, None])
+    @property
+    def _priors(self) -> Any:
+        return self.prior if isinstance(self.prior, list | tuple) else (self.prior,)
 
     @property
     def _psi_per_head(self) -> bool:

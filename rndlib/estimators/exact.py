@@ -22,8 +22,7 @@ from scipy import linalg
 
 from rndlib.cores import slices, split
 from rndlib.estimators.functions import PerHead
-from rndlib.network import MLP
-from rndlib.theory import kernels
+from rndlib.theory import kernels, reference
 from rndlib.theory.dynamics import covariance
 from rndlib.training.problem import Drawn, Trained, block_size
 from rndlib.training.report import Report
@@ -56,7 +55,7 @@ class Exact:
         its errors at the start, (bodies, N, heads), from the first prediction on that needs it.
     """
 
-    net: MLP
+    net: reference.Network
     X: Float[np.ndarray, "n d"]
     factor: Float[np.ndarray, "n n"]
     weights: Columns
@@ -71,7 +70,7 @@ class Exact:
                 f"X has {len(X)} rows, whose matrices take more than {MEMORY / 2**30:.0f} GiB: give BayesianRND, which "
                 "needs none, a part of the rows, or a network with solver=StochasticGradient(...)"
             )
-        kernel = kernels.kernel(model.net_, X)
+        kernel = reference.between(model.net_, X, X)
         A = kernel.ntk
         A.flat[:: len(A) + 1] += model._noise**2
         try:
@@ -115,7 +114,7 @@ class Exact:
         return linalg.cho_solve((self.factor, True), r, check_finite=False)
 
     def _variance(self, across: kernels.Kernel, X: Points) -> Float[np.ndarray, " t"]:
-        at = kernels.diagonal(self.net, X)
+        at = reference.diagonal(self.net, X)
         if self.kappa is None:  # one triangular solve, where the gain takes two
             half = linalg.solve_triangular(self.factor, across.ntk, lower=True, check_finite=False)
             return np.maximum(at.ntk - np.einsum("nt,nt->t", half, half), 0.0)
@@ -132,5 +131,5 @@ class Exact:
 
     def _blockwise(self, block: Callable[[kernels.Kernel, Points], np.ndarray], X: Points) -> np.ndarray:
         size = max(1, _ENTRIES // len(self.X))
-        parts = [block(kernels.kernel(self.net, self.X, X[some]), X[some]) for some in slices(len(X), size)]
+        parts = [block(reference.between(self.net, self.X, X[some]), X[some]) for some in slices(len(X), size)]
         return np.concatenate(parts, axis=-1)

@@ -1,27 +1,32 @@
-"""Hyperparameters of the NTK-GP by its exact log evidence, log N(y | 0, s^2 Theta_XX + noise_std^2 I).
+"""Hyperparameters of the NTK-GP by its exact log evidence, log N(y | 0, s^2 (Theta_XX + phi phi') + noise_std^2 I).
 
-Theta is the NTK of an erf network that reads X / input_scales. Its log evidence has analytic derivatives
-(`rndlib.theory.erf`), which L-BFGS follows from several starts. Outputs share the kernel, and their evidences add up.
+Theta is the NTK of an erf network that reads X / input_scales, and phi are the features of a prior, if it has any. The
+log evidence has analytic derivatives (`rndlib.theory.erf`), which L-BFGS follows from several starts. Outputs share the
+kernel, and their evidences add up. Arguments are checked by the estimators.
 
 Few rows leave many hyperparameters open, and the largest evidence then has no noise and a function that hangs on one
 column. So the logs of input_scale / sigma_w, sigma_w, sigma_b, s and 2 noise_std have standard normal priors, in units
 in which columns of X and y have deviation 1.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, inf, log, pi
+from math import log, pi
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.linalg import eigh, get_lapack_funcs
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize
 
-from rndlib import checks
 from rndlib.network import MLP
 from rndlib.theory import erf, kernels
+
+DEPTHS = (2, 3)
+"""Depths of networks, of which that with the largest evidence is taken."""
+
+MOST_ROWS = 1500
+"""Rows on which the evidence is computed."""
 
 # Points that the starts are tried on, and iterations there.
 _FEW, _TRIAL, _FULL = 200, 20, 100
@@ -32,14 +37,14 @@ _NOISE_GUESS = 0.5  # median of its prior
 # Where each hyperparameter is sought, for columns of X and y of deviation 1.
 _INPUT_SCALE, _WEIGHT, _BIAS, _OUTPUT, _NOISE = (1e-3, 1e4), (0.1, 10.0), (1e-2, 1e2), (1e-3, 1e3), (1e-3, 3.0)
 
-# Logs of noise over signal, in of_kernel, and with a noise that is given of the signal over the labels.
-_RATIOS = (-20.0, 10.0)
+_RATIOS = np.exp(np.linspace(-20, 10, 3001))  # that `of_kernel` tries
 _EPS = 1e-13  # smallest eigenvalue over the largest, of a matrix that is not singular
 _ENOUGH = 1e-5  # change of the loss in an iteration that ends L-BFGS, relative to it
 _REFUSED = 1e10  # in place of infinity, which L-BFGS cannot interpolate
 
 Points = Float[np.ndarray, "n d"]
 Labels = Float[np.ndarray, "n outputs"]
+Features = Float[np.ndarray, "n p"]
 Vector = Float[np.ndarray, " _"]
 Bounds = Float[np.ndarray, "_ 2"]
 _factor, _solve, _invert = get_lapack_funcs(("potrf", "potrs", "potri"), dtype=np.float64)
@@ -47,7 +52,7 @@ _factor, _solve, _invert = get_lapack_funcs(("potrf", "potrs", "potri"), dtype=n
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """An NTK-GP: the prior is `output_scale`^2 times the NTK of `net` at X / `input_scales`.
+    """An NTK-GP: the prior is `output_scale`^2 times the NTK of `net` at X / `input_scales`, plus that of features.
 
     net: erf network; its width means nothing here.
     input_scales: length scales, one per column of X, in the units of X.
@@ -65,51 +70,41 @@ class Hyperparameters:
 
 
 def maximise(
-    X: ArrayLike,
+    X: Points,
     y: ArrayLike,
     *,
-    depths: Sequence[int] = (2, 3),
+    features: Features | None = None,
     noise_std: float | None = None,
-    input_scales: ArrayLike | None = None,
-    most_rows: int = 1500,
-    seed: int = 0,
+    input_scales: Vector | None = None,
 ) -> Hyperparameters:
     """The hyperparameters of largest log evidence for `X` (N, D) and `y`, (N,) or (N, outputs).
 
     X and y are standardised: columns of deviation 1, or constant. A `noise_std` or `input_scales` (D,) that is given is
-    kept. Beyond `most_rows` points, that many are drawn at random by `seed`.
-
-    Raises
-    ------
-    ValueError: An argument is no such number or array, or no start has a positive definite kernel, as for repeated
-        points with `noise_std=0`.
+    kept, and so are the `features` (N, p). Beyond MOST_ROWS points, that many are drawn at random. Raises ValueError if
+    no start has a positive definite kernel, as for repeated points with `noise_std=0`.
     """
-    X = checks.points("X", X, None)
-    Y = _columns(y, len(X))
-    if not depths or any(checks.whole("depths", depth, at_least=1) < 2 for depth in depths):
-        raise ValueError(f"depths = {depths!r}: give whole numbers of at least 2")
-    if noise_std is not None:
-        noise_std = checks.non_negative("noise_std", noise_std)
-    if input_scales is not None:
-        input_scales = checks.array("input_scales", input_scales, X.shape[1])
-        if (input_scales <= 0).any():
-            raise ValueError(f"input_scales = {input_scales}: give numbers above 0, one per column of X")
-    order = np.random.default_rng(seed).permutation(len(X))[: checks.whole("most_rows", most_rows, at_least=1)]
+    Y = np.reshape(y, (len(X), -1))
+    phi = np.empty((len(X), 0)) if features is None else features
+    order = np.random.default_rng(0).permutation(len(X))[:MOST_ROWS]
     bounds = _bounds(X.shape[1], noise_std, input_scales)
     few = order[:_FEW]
-    starts = [(depth, _start(depth, X[few], *sigmas, bounds)) for depth in depths for sigmas in _STARTS]
+    starts = [(depth, _start(depth, X[few], *sigmas, bounds)) for depth in DEPTHS for sigmas in _STARTS]
+    if features is not None:  # also from the optimum without them, so that a comparison does not hang on the starts
+        alone = maximise(X, y, noise_std=noise_std, input_scales=input_scales)
+        found = [*alone.input_scales, alone.net.sigma_w, alone.net.sigma_b, alone.output_scale, alone.noise_std or 1.0]
+        starts.append((alone.net.depth, np.clip(np.log(found), *bounds.T)))
     # A few points take each start near its optimum, but only all of them tell which optimum is best.
     for rows, iterations in ((few, _TRIAL), (order, _TRIAL // 2), (order, _FULL)):
-        ends = [(depth, *_climb(X[rows], Y[rows], depth, at, bounds, noise_std, iterations)) for depth, at in starts]
+        data = X[rows], Y[rows], phi[rows]
+        ends = [(depth, *_climb(data, depth, at, bounds, noise_std, iterations)) for depth, at in starts]
         ends.sort(key=lambda end: end[2])
         starts = [(depth, at) for depth, at, _ in ends]
         if rows is order:  # the best of each depth
             starts = list({depth: (depth, at) for depth, at in reversed(starts)}.values())
     depth, at, loss = ends[0]
-    if loss == inf:
+    if loss >= _REFUSED:
         raise _singular("of X", noise_std)
-    net, scales, output_scale, noise = _read(at, depth, X.shape[1], noise_std)
-    return Hyperparameters(net, scales, output_scale, noise, _prior(at, bounds)[0] - loss, len(order))
+    return Hyperparameters(*_read(at, depth, noise_std), _prior(at, bounds)[0] - loss, len(order))
 
 
 def _bounds(in_dim: int, noise_std: float | None, input_scales: Vector | None) -> Bounds:
@@ -124,7 +119,7 @@ def _bounds(in_dim: int, noise_std: float | None, input_scales: Vector | None) -
 def _start(depth: int, X: Points, sigma_w: float, sigma_b: float, bounds: Bounds) -> Vector:
     """Input scales that undo sigma_w, a mean prior variance of 1 and a noise of a half, within bounds."""
     start = np.log([*[sigma_w] * X.shape[1], sigma_w, sigma_b, 1.0, _NOISE_GUESS])
-    net, scales, _, _ = _read(np.clip(start, *bounds.T), depth, X.shape[1], None)
+    net, scales, _, _ = _read(np.clip(start, *bounds.T), depth, None)
     start[-2] = -np.log(np.mean(kernels.diagonal(net, X / scales).ntk)) / 2
     return np.clip(start, *bounds.T)
 
@@ -141,35 +136,31 @@ def _prior(at: Vector, bounds: Bounds) -> tuple[float, Vector]:
     return float(deviations @ deviations / 2), slope
 
 
-def _read(at: Vector, depth: int, in_dim: int, noise_std: float | None) -> tuple[MLP, Vector, float, float]:
+def _read(at: Vector, depth: int, noise_std: float | None) -> tuple[MLP, Vector, float, float]:
     """Network, input scales, output scale and noise from their logs."""
-    scales = np.exp(at[:in_dim])
-    sigma_w, sigma_b, output_scale, noise = np.exp(at[in_dim:]).tolist()
-    net = MLP(in_dim, depth=depth, activation="erf", sigma_w=sigma_w, sigma_b=sigma_b)
+    scales = np.exp(at[:-4])
+    sigma_w, sigma_b, output_scale, noise = np.exp(at[-4:]).tolist()
+    net = MLP(len(scales), depth=depth, activation="erf", sigma_w=sigma_w, sigma_b=sigma_b)
     return net, scales, output_scale, noise if noise_std is None else noise_std
 
 
 def _climb(
-    X: Points, Y: Labels, depth: int, start: Vector, bounds: Bounds, noise_std: float | None, iterations: int
+    data: tuple[Points, Labels, Features], depth: int, start: Vector, bounds: Bounds, noise_std: Any, iterations: int
 ) -> tuple[Vector, float]:
-    """The smallest loss that L-BFGS meets from `start`, and before it where; inf if no kernel was definite."""
-    best_at, best = start, inf
+    """Where L-BFGS ends from `start`, and its loss there; _REFUSED if no kernel was definite."""
 
     def loss(at: Vector) -> tuple[float, Vector]:
-        nonlocal best_at, best
-        value, slope = negative_log_evidence(X, Y, *_read(at, depth, X.shape[1], noise_std))
+        value, slope = negative_log_evidence(*data, *_read(at, depth, noise_std))
         improbable, back = _prior(at, bounds)
-        value += improbable
-        if value < best:
-            best_at, best = at.copy(), value
-        return min(value, _REFUSED), slope + back
+        return min(value + improbable, _REFUSED), slope + back
 
-    minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": iterations, "ftol": _ENOUGH})
-    return best_at, best
+    options = {"maxiter": iterations, "ftol": _ENOUGH}
+    end: Any = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return end.x, float(end.fun)
 
 
 def negative_log_evidence(
-    X: Points, Y: Labels, net: MLP, scales: Vector, output_scale: float, noise_std: float
+    X: Points, Y: Labels, phi: Features, net: MLP, scales: Vector, output_scale: float, noise_std: float
 ) -> tuple[float, Vector]:
     """Minus the log evidence of `Y` (N, outputs), and its derivatives by the logs of all hyperparameters.
 
@@ -178,13 +169,13 @@ def negative_log_evidence(
     """
     Z, s2 = X / scales, output_scale**2
     theta = kernels.ntk(net, Z)
-    K = s2 * theta
+    K = s2 * (theta + phi @ phi.T)
     K.flat[:: len(K) + 1] += noise_std**2
     smallest = len(K) * np.finfo(float).eps * K.max()
     factor, failed = _factor(K.T, lower=0, overwrite_a=1, clean=0)
     if failed or factor.diagonal().min() ** 2 <= smallest:
-        return inf, np.zeros(X.shape[1] + 4)
-    A = _solve(factor, Y, lower=0)[0]
+        return np.inf, np.zeros(X.shape[1] + 4)
+    A, P = np.split(_solve(factor, np.hstack([Y, phi]), lower=0)[0], [Y.shape[1]], axis=1)
     value = 0.5 * np.sum(Y * A) + Y.shape[1] * np.log(factor.diagonal()).sum() + 0.5 * Y.size * log(2 * pi)
     inverse = _invert(factor, lower=0, overwrite_c=1)[0].T  # its lower triangle
     by_noise = noise_std**2 * (Y.shape[1] * np.trace(inverse) - np.sum(A * A))
@@ -196,58 +187,35 @@ def negative_log_evidence(
         return part
 
     along, columns, by_w, by_b = erf.pullback(net, Z, theta, by_theta)
+    along += s2 / 2 * (Y.shape[1] * np.sum(phi * P) - np.sum((phi.T @ A) ** 2))
     return float(value), np.concatenate([-columns, [by_w, by_b, 2 * along, by_noise]])
 
 
-def of_kernel(K: ArrayLike, y: ArrayLike, noise_std: float | None = None) -> tuple[float, float, float]:
+def of_kernel(K: Float[np.ndarray, "n n"], y: ArrayLike, noise_std: float | None = None) -> tuple[float, float, float]:
     """Output scale s and noise of largest log N(y | 0, s^2 K + noise_std^2 I), and that log evidence in nats.
 
-    For a kernel matrix `K` (N, N) that is given, such as an empirical one, and `y` (N,) or (N, outputs). A `noise_std`
-    that is given is kept. Takes one eigendecomposition.
-
-    Raises
-    ------
-    ValueError: K or y is 0, or `noise_std=0` is given and K is singular.
-
-    >>> import numpy as np
-    >>> from rndlib.theory import evidence
-    >>> output_scale, _, _ = evidence.of_kernel(4 * np.eye(2), [1.0, -1.0], noise_std=0.0)
-    >>> round(output_scale, 3)
-    0.5
+    `K` (N, N) is any kernel matrix, and `y` (N,) or (N, outputs). A `noise_std` that is given is kept. After one
+    eigendecomposition, ratios of variances that differ by one in a hundred are tried. Raises ValueError if K or y is 0,
+    or if K is singular and `noise_std=0` is given.
     """
-    size = np.shape(K)[0] if np.ndim(K) else 1
-    K, Y = checks.array("K", K, size, size), _columns(y, size)
     values, vectors = eigh(K)
+    Y = np.reshape(y, (len(values), -1))
     squares = np.sum((vectors.T @ Y) ** 2, axis=1) / Y.shape[1]
     values = np.maximum(values, 0)
     mean, power = float(values.mean()), float(squares.mean())
     if not (mean > 0 and power > 0):
         raise ValueError(f"{'K' if power > 0 else 'y'} is 0: no scale is the most probable: give values that vary")
-    if noise_std is not None and checks.non_negative("noise_std", noise_std) == 0 and values[0] <= _EPS * values[-1]:
+    if noise_std == 0 and values[0] <= _EPS * values[-1]:
         raise _singular("K", noise_std)
-
-    def scales(t: float) -> tuple[float, float]:
-        """s^2, and the noise variance. If both are free, t is the log of their ratio, and s^2 is known given t."""
-        if noise_std is not None:
-            return exp(t) * power / mean, noise_std**2
-        s2 = float(np.mean(squares / (values + exp(t) * mean)))
-        return s2, exp(t) * mean * s2
-
-    def loss(t: float) -> float:
-        s2, noise2 = scales(t)
-        total = s2 * values + noise2
-        return float(Y.shape[1] / 2 * np.sum(squares / total + np.log(total) + log(2 * pi)))
-
-    grid = np.linspace(*_RATIOS, 65)
-    nearest = int(np.argmin([loss(t) for t in grid]))
-    between = grid[max(nearest - 1, 0)], grid[min(nearest + 1, 64)]
-    best: Any = minimize_scalar(loss, bounds=between, method="bounded", options={"xatol": 1e-6})
-    s2, noise2 = scales(float(best.x))
-    return s2**0.5, noise2**0.5 if noise_std is None else noise_std, -loss(float(best.x))
-
-
-def _columns(y: ArrayLike, rows: int) -> Labels:
-    return checks.array("y", y, rows, *[None] * (np.ndim(y) == 2)).reshape(rows, -1)
+    if noise_std is None:  # of noise over signal, given which s^2 is known
+        s2 = np.array([np.mean(squares / (values + ratio * mean)) for ratio in _RATIOS])
+        noise2 = _RATIOS * mean * s2
+    else:  # of signal over labels
+        s2, noise2 = _RATIOS * power / mean, np.full_like(_RATIOS, noise_std**2)
+    total = np.outer(s2, values) + noise2[:, None]
+    losses = Y.shape[1] / 2 * np.sum(squares / total + np.log(total) + log(2 * pi), axis=1)
+    best = int(losses.argmin())
+    return float(s2[best] ** 0.5), float(noise2[best] ** 0.5) if noise_std is None else noise_std, -float(losses[best])
 
 
 def _singular(name: str, noise_std: float | None) -> ValueError:

@@ -15,7 +15,7 @@ from rndlib.cores import parallel, split
 from rndlib.training.report import Report
 from rndlib.training.weights import Directions, Params, Role
 
-DIRECTIONS_BYTES = 2**28
+DIRECTIONS_BYTES = 2**26
 """Memory limit for directions in the space of parameters: heads are evaluated in groups whose directions fit in it."""
 
 BLOCK_BYTES = 2**24
