@@ -123,8 +123,7 @@ def _kernel(net: Any, pairs: Scales | None, output_scale: float, one: Any, other
     scaled = _ScaledMLP(**vars(net), pairs=pairs) if pairs else net
     found = reference.between(scaled, one[0], other[0])
     nngp = output_scale**2 * (found.nngp + one[1] @ other[1].T)
-    body = output_scale**2 * found.body
-    return Kernel(nngp, nngp + body, body)
+    return Kernel(nngp, nngp + output_scale**2 * found.body)
 
 
 @dataclass(frozen=True)

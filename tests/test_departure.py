@@ -39,7 +39,7 @@ def arrays(n=6, places=5, bodies=7, heads=1, seed=0):
     features, body = rng.normal(size=(2, n + places, 6))
     nngp, below = (f @ f.T / 6 for f in (features, body))
     start = rng.normal(size=(bodies, heads, n + places))
-    return start, rng.normal(size=(bodies, heads, places)), Kernel(nngp, nngp + below, below), rng
+    return start, rng.normal(size=(bodies, heads, places)), Kernel(nngp, nngp + below), rng
 
 
 @pytest.mark.parametrize("kind", ["ensemble", "error"])

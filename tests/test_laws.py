@@ -244,7 +244,7 @@ def test_points_have_any_shape_and_the_given_kernels_are_left_alone():
         rows, cols = (np.asarray(at[:, 0, 0] // 4, int) for at in (X1, X2))
         part = gram[np.ix_(rows, cols)]
         part.flags.writeable = False
-        return kernels.Kernel(part, part, 0 * part)
+        return kernels.Kernel(part, part)
 
     law = laws.posterior(given, images[:5], np.arange(5.0), images[5:], noise_std=1.0, full_cov=True)
     A, C = gram[:5, :5] + np.eye(5), gram[:5, 5:]

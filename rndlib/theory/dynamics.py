@@ -29,14 +29,15 @@ def gain(
     C: Float[np.ndarray, "n t"],
     time: float,
     learning_rate: float | None,
+    overwrite: bool = False,
 ) -> Float[np.ndarray, "n t"]:
-    """G as above: of gradient flow, or of gradient descent if there is a `learning_rate`.
+    """G as above: of gradient flow, or of gradient descent if there is a `learning_rate`. May `overwrite` A.
 
     A may be singular if its smallest eigenvalues have no effect yet at `time`; otherwise a ValueError says so, as it
     does for a `learning_rate` of 2 / lambda_max or more, or a `time` that is not a whole number of its steps.
     """
     if learning_rate is None and time == inf:
-        return _solve(A, C)
+        return _solve(A, C, overwrite)
     steps = inf if learning_rate is None else _whole_steps(time, learning_rate)
     eigenvalues, vectors = linalg.eigh(A)
     top, floor = float(eigenvalues[-1]), len(A) * _EPS * float(eigenvalues[-1])
@@ -95,24 +96,29 @@ def carried(
 
 
 def covariance(
-    G: Float[np.ndarray, "n T"], XX: Float[np.ndarray, "n n"], Xx: Float[np.ndarray, "n T"], xx: np.ndarray
+    G: Float[np.ndarray, "n T"], XX: Float[np.ndarray, "n n"] | None, Xx: Float[np.ndarray, "n T"], xx: np.ndarray
 ) -> np.ndarray:
-    """Covariance (T, T) of errors after training, from the blocks of that at the start; variances (T,) of `xx` (T,)."""
-    across = carried(G, XX, Xx)  # of e_0(X) and e(x)
+    """Covariance (T, T) of errors after training, from the blocks of that at the start; variances (T,) of `xx` (T,).
+
+    Without `XX` it is A, and training has converged: then errors at the end are independent of those on X at the start.
+    """
+    # Of e_0(X) with e_0(x) + e(x).
+    across = Xx if XX is None else Xx + carried(G, XX, Xx)
     if xx.ndim == 1:
-        return xx - np.einsum("nt,nt->t", G, Xx) - np.einsum("nt,nt->t", G, across)
-    change = G.T @ (Xx + across)
+        return xx - np.einsum("nt,nt->t", G, across)
+    change = G.T @ across
     return xx - (change + change.T) / 2
 
 
-def _solve(A: Float[np.ndarray, "n n"], C: Float[np.ndarray, "n t"]) -> Float[np.ndarray, "n t"]:
-    norm = float(np.linalg.norm(A, 1))  # lambda_max or more, and close to it if few entries are negative
+def _solve(A: Float[np.ndarray, "n n"], C: Float[np.ndarray, "n t"], overwrite: bool) -> Float[np.ndarray, "n t"]:
+    A = A.T  # in the order of LAPACK, which needs no copy then
+    measure, estimate = linalg.get_lapack_funcs(("lange", "pocon"), (A,))
+    norm = float(measure("1", A))  # lambda_max or more, and close to it if few entries are negative
     floor = len(A) * _EPS * norm
     try:
-        lower = linalg.cholesky(A, lower=True)
+        lower = linalg.cholesky(A, lower=True, overwrite_a=overwrite)
     except linalg.LinAlgError as error:
         raise _singular("it has no Cholesky factor", floor) from error
-    (estimate,) = linalg.get_lapack_funcs(("pocon",), (lower,))
     reciprocal_condition, _ = estimate(lower, norm, uplo="L")
     if reciprocal_condition <= len(A) * _EPS:
         raise _singular(f"its condition number is about {1 / max(reciprocal_condition, 1e-300):.0e}", floor)

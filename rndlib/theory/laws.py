@@ -128,7 +128,8 @@ def log_evidence(
     X, y, _, _ = reference.inputs(net, X, y, X, inf, None, noise_std)
     if prior is not None:
         net, y = prior.kernel(net), y - prior._mean(X)
-    A = reference.between(net, X, X).ntk + noise_std**2 * np.eye(len(X))
+    A = reference.between(net, X, X).ntk
+    A.flat[:: len(X) + 1] += noise_std**2
     fit = gain(A, y[:, None], inf, None)[:, 0]
     return float(-(y @ fit + np.linalg.slogdet(2 * pi * A)[1]) / 2)
 
@@ -190,10 +191,11 @@ def _trained(
     prior: Literal["nngp", "ntk"] = "nngp",
     noise_std: float = 0.0,
 ) -> Gaussian:
-    """The law of what starts as a centred process with the kernel `prior`, jittered by the noise on X."""
+    """The law of what starts as a centred process with the kernel `prior`, which is the ntk if there is noise on X."""
     X, y, X_test, time = reference.inputs(net, X, y, X_test, time, learning_rate, noise_std)
     train, across, test = reference.blocks(net, X, X_test, full_cov)
-    noise = noise_std**2 * np.eye(len(X))
-    G = gain(train.ntk + noise, across.ntk, time, learning_rate)
+    train.ntk.flat[:: len(X) + 1] += noise_std**2  # A, and the covariance at the start
+    converged = time == inf
+    G = gain(train.ntk, across.ntk, time, learning_rate, overwrite=converged)
     XX, Xx, xx = (getattr(kernel, prior) for kernel in (train, across, test))
-    return mended(G.T @ y, xx, covariance(G, XX + noise, Xx, xx))
+    return mended(G.T @ y, xx, covariance(G, None if converged and prior == "ntk" else XX, Xx, xx))

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from rndlib import checks
+from rndlib.cores import slices
 from rndlib.network import MLP
 from rndlib.theory import kernels
 
@@ -24,17 +25,16 @@ def between(net: Network, X1: np.ndarray, X2: np.ndarray) -> kernels.Kernel:
     found, shape = net(X1, X2), (len(X1), len(X2))
     if not (hasattr(found, "nngp") and hasattr(found, "ntk")):
         raise ValueError(f"net(X1, X2) returns {type(found).__name__}: return an object that has nngp and ntk")
-    # Copies: the caller's own arrays are not changed, and an array of JAX is read-only in NumPy.
-    nngp, ntk = (checks.array(f"net(X1, X2).{name}", getattr(found, name), *shape).copy() for name in ("nngp", "ntk"))
-    return kernels.Kernel(nngp, ntk, ntk - nngp)
+    # Copies: laws change them, and an array of JAX is read-only in NumPy.
+    parts = (checks.array(f"net(X1, X2).{name}", getattr(found, name), *shape).copy() for name in ("nngp", "ntk"))
+    return kernels.Kernel(*parts)
 
 
 def diagonal(net: Network, X: np.ndarray) -> kernels.Kernel:
     if isinstance(net, MLP):
         return kernels.diagonal(net, X)
-    blocks = [between(net, block, block) for block in (X[i : i + _ROWS] for i in range(0, len(X), _ROWS))]
-    parts = [[part.diagonal() for part in (block.nngp, block.ntk, block.body)] for block in blocks]
-    return kernels.Kernel(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+    blocks = [between(net, X[rows], X[rows]) for rows in slices(len(X), _ROWS)]
+    return kernels.Kernel(*(np.concatenate([getattr(b, name).diagonal() for b in blocks]) for name in ("nngp", "ntk")))
 
 
 def blocks(

@@ -4,9 +4,10 @@ One stage, on its points S with the gain G of `rndlib.theory.dynamics`, maps err
 
     e(z) <- e(z) - G_z^T e(S)    at every z,
 
-whatever they were before. So it is enough to follow them at the union P of all stages' points and at the test points.
-After all stages the error is e_0(x) - M_x^T e_0(P) plus what the labels have added, with one gain M (P, T) in the place
-of G. M depends on points and times alone: predictors and members of an ensemble have the same, whatever the labels.
+whatever they were before. So after all stages the error is e_0(x) - M_x^T e_0(P) plus what the labels have added, with
+one gain M (P, T) in the place of G, where P are all stages' points. It is found from the last stage to the first: if
+the stages after one have the gain M, it adds to it, at its points, the gain of its kernel for Theta_Sx - Theta_SP M. M
+depends on points and times alone: predictors and members of an ensemble have the same, whatever the labels.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from rndlib import checks
 from rndlib.theory import reference
-from rndlib.theory.dynamics import carried, covariance, gain
+from rndlib.theory.dynamics import covariance, gain
 from rndlib.theory.gaussian import Gaussian, mended
 from rndlib.theory.reference import Network
 
@@ -76,17 +77,13 @@ def stream(
         shape = read[0][0].shape[1:]
         checks.require(X.shape[1:] == shape, f"stages[{number}].X has points of shape {X.shape[1:]}: give {shape}")
     union, rows = np.unique(np.concatenate([X for X, *_ in read]), axis=0, return_inverse=True)
-    P, T = len(union), len(X_test)
     train, across, test = reference.blocks(net, union, X_test, full_cov)
-    theta = np.concatenate([train.ntk, across.ntk], axis=1)
-    # The errors at all points that come of an error of 1 at one point of the union, and in the last row of none.
-    state = np.eye(P + 1, P + T)
-    state[P] = 0.0
+    M, mean = np.zeros_like(across.ntk), np.zeros(len(X_test))
     ends = np.cumsum([len(X) for X, *_ in read])
-    for (_, y, _, time), own in zip(read, np.split(rows.reshape(-1), ends[:-1]), strict=True):
-        errors = state[:, own]
-        errors[P] -= y
-        state = carried(gain(theta[np.ix_(own, own)], theta[own], time, None), errors, state)
+    for (_, y, _, time), own in reversed(list(zip(read, np.split(rows.reshape(-1), ends[:-1]), strict=True))):
+        change = gain(train.ntk[np.ix_(own, own)], across.ntk[own] - train.ntk[own] @ M, time, None)
+        np.add.at(M, own, change)  # a point may come twice in a stage
+        mean += change.T @ y
     prior = "ntk" if kind == "bayesian_rnd" else "nngp"
     XX, Xx, xx = (SCALES[kind] * getattr(kernel, prior) for kernel in (train, across, test))
-    return mended(state[P, P:], xx, covariance(-state[:P, P:], XX, Xx, xx))
+    return mended(mean, xx, covariance(M, XX, Xx, xx))

@@ -83,7 +83,7 @@ def infinite(
                 np.block([[np.asarray(getattr(pair, part)) for pair in row] for row in pairs])[: len(X1), : len(X2)]
                 for part in ("nngp", "ntk")
             )
-        return kernels.Kernel(nngp, ntk, ntk - nngp)
+        return kernels.Kernel(nngp, ntk)
 
     return both
 
