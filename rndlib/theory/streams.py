@@ -23,9 +23,6 @@ from rndlib.theory.dynamics import covariance, gain
 from rndlib.theory.gaussian import Gaussian, mended
 from rndlib.theory.reference import Network
 
-SCALES = {"ensemble": 1, "rnd": 2, "bayesian_rnd": 1}
-"""The covariance of the error at the start, over that of a network or, of Bayesian RND, over Theta."""
-
 
 @dataclass(frozen=True)
 class Stage:
@@ -68,7 +65,7 @@ def stream(
     >>> laws.stream(net, window, data.X_test).var.round(3), laws.ensemble(net, data.X, data.y, data.X_test).var.round(3)
     (array([6.175, 0.074]), array([5.702, 0.026]))
     """
-    checks.choice("kind", kind, SCALES)
+    checks.choice("kind", kind, ("ensemble", "rnd", "bayesian_rnd"))
     stages = list(stages)
     checks.require(bool(stages), "stages is empty: give at least one laws.Stage")
     read = [reference.inputs(net, s.X, s.y if kind == "ensemble" else None, X_test, s.time, None, 0.0) for s in stages]
@@ -85,5 +82,6 @@ def stream(
         np.add.at(M, own, change)  # a point may come twice in a stage
         mean += change.T @ y
     prior = "ntk" if kind == "bayesian_rnd" else "nngp"
-    XX, Xx, xx = (SCALES[kind] * getattr(kernel, prior) for kernel in (train, across, test))
-    return mended(mean, xx, covariance(M, XX, Xx, xx))
+    XX, Xx, xx = (getattr(kernel, prior) for kernel in (train, across, test))
+    law = mended(mean, xx, covariance(M, XX, Xx, xx))
+    return law.doubled() if kind == "rnd" else law
