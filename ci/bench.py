@@ -23,7 +23,7 @@ from made import ROOT, made, said
 
 from rndlib.paper import output
 
-SECTIONS = ("kernels", "trained", "samples", "networks", "automatic", "bonus")
+SECTIONS = ("kernels", "trained", "samples", "networks", "automatic", "bonus", "gpu")
 FULL, QUICK = ROOT / "notebooks" / "bench.json", ROOT / "notebooks" / "bench_quick.json"
 FALLEN = 2 / 3
 """Of the stored ratio: a ratio below that is named."""
@@ -91,7 +91,9 @@ def shown(cell: Any) -> str:
 def main(words: Sequence[str]) -> None:
     """Measure, print and store the sections that are asked for; exits with the ratios that have fallen."""
     parser = argparse.ArgumentParser(prog="bench.py", description="Measure what things cost; see the file's head.")
-    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}; all by default")
+    parser.add_argument(
+        "sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}; all but gpu by default"
+    )
     parser.add_argument("--quick", action="store_true", help="small sizes, some three minutes")
     parser.add_argument("--keep", action="store_true", help="with --quick: store its ratios, to compare later ones")
     asked = parser.parse_args(words)
@@ -100,7 +102,7 @@ def main(words: Sequence[str]) -> None:
     if asked.keep and not asked.quick:
         parser.error("--keep is for --quick; a full run is always stored")
     lines: list[str] = []
-    for name in asked.sections or SECTIONS:
+    for name in asked.sections or SECTIONS[:-1]:
         section = measure(name, asked.quick)
         if asked.keep or not asked.quick:
             store(QUICK if asked.quick else FULL, section)

@@ -24,10 +24,10 @@ def cases(quick: bool) -> Iterator[Case]:
     """The cases of a run."""
     frames = (4, 84, 84)
     for rows in (64,) if quick else (1, 64, 1024):
-        yield from _both(f"{rows} vectors of 32", RNDBonus(32, network=MLP(32)), torch.randn(rows, 32), 20)
+        yield from both(f"{rows} vectors of 32", RNDBonus(32, network=MLP(32)), torch.randn(rows, 32), 20)
     for rows in (16,) if quick else (1, 16, 128):
         obs = torch.randint(0, 256, (rows, *frames), dtype=torch.uint8)
-        yield from _both(f"{rows} stacks of frames", RNDBonus(frames, network=nature_cnn(frames)), obs, 2)
+        yield from both(f"{rows} stacks of frames", RNDBonus(frames, network=nature_cnn(frames)), obs, 2)
 
 
 class Plain(nn.Module):
@@ -68,7 +68,7 @@ class Plain(nn.Module):
         return loss.item()
 
 
-def _both(name: str, bonus: ModuleBonus, obs: Tensor, calls: int) -> Iterator[Case]:
+def both(name: str, bonus: ModuleBonus, obs: Tensor, calls: int) -> Iterator[Case]:
     """The cases of reading and of training; each way's share of the hundred calls is `calls`."""
     seen = obs if len(obs) > 1 else torch.cat([obs, obs + 1])
     bonus.observe(seen)
@@ -76,7 +76,13 @@ def _both(name: str, bonus: ModuleBonus, obs: Tensor, calls: int) -> Iterator[Ca
     expected = plain.bonus(obs)
 
     def repeated(call: Any) -> Way:
-        return Way(lambda: [call(obs) for _ in range(calls)][-1], CALLS / calls)
+        def several() -> Any:
+            found = [call(obs) for _ in range(calls)][-1]
+            if obs.is_cuda:
+                torch.cuda.synchronize()
+            return found
+
+        return Way(several, CALLS / calls)
 
     def difference(found: Tensor) -> dict[str, float]:
         return {"difference": float((found - expected).abs().max() / expected.max())}
