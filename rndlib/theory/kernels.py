@@ -62,7 +62,13 @@ class Kernel:
 
     @property
     def body(self) -> Float[np.ndarray, "*points"]:
-        """As above, computed at each call."""
+        """As above, computed at each call.
+
+        >>> import numpy as np
+        >>> from rndlib import kernels
+        >>> kernels.Kernel(nngp=np.ones(2), ntk=np.full(2, 3.0)).body
+        array([2., 2.])
+        """
         return self.ntk - self.nngp
 
 

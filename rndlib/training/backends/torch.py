@@ -108,6 +108,8 @@ class TorchBackend(Backend):
             raise ImportError(
                 "backend 'torch:cuda' finds no CUDA device that this PyTorch can use: give backend='torch'"
             )
+        if device == "cuda":  # PyTorch loads its solvers for GPUs at their first call, and fails if two threads make it
+            torch.linalg.inv(torch.eye(1, device=device))
         self.device = device
 
     def settings(self) -> Any:
