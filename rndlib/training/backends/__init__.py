@@ -19,7 +19,7 @@ from jaxtyping import Float
 from rndlib import checks
 from rndlib.any_network import AnyNetwork, Network
 from rndlib.network import MLP
-from rndlib.training.backends.linearised import Linearised, LinearMLP, apply, chunked
+from rndlib.training.backends.linearised import FORMED, Linearised, LinearMLP, apply, chunked
 from rndlib.training.trees import mapped
 from rndlib.training.weights import Directions, Params
 
@@ -153,6 +153,16 @@ class Backend(ABC):
             below, last = self.arrays(self.each(_kernels, net, (X,), (params,), together))
         return last.transpose(0, 2, 4, 1, 3), below.transpose(0, 2, 4, 1, 3)
 
+    def kernel_between(
+        self, net: Network, params: Params, X: Points, Z: Float[np.ndarray, "m *shape"]
+    ) -> Float[np.ndarray, "bodies n m"]:
+        """Theta between points X and Z of networks of one output."""
+        size = self.chunk(net, X)
+        if not isinstance(net, MLP):
+            size = max(1, min(size, FORMED // net.parameters(1)))
+        with self.settings():
+            return self.arrays(self.each(_between, net, (chunked(np, X, size), Z), (params,)))[:, : len(X)]
+
     def pull_back(self, net: Network, params: Params, X: Points, v: Columns) -> Changes:
         """J' v of networks of one output, for every column of v (bodies, N, columns): (bodies, columns, *tensor)."""
         # The derivatives of a network of the user's own are taken one column after the other.
@@ -230,6 +240,12 @@ def _tangents(lib: Backend, net: Network, shared: Any, own: Any) -> Any:
 
 def _kernels(lib: Backend, net: Network, shared: Any, own: Any) -> Any:
     return lib.linearise(net, own[0], shared[0]).kernels()
+
+
+def _between(lib: Backend, net: Network, shared: Any, own: Any) -> Any:
+    chunks, Z = shared
+    at = lib.linearise(net, own[0], Z)
+    return lib.over_points(lambda x: lib.linearise(net, own[0], x).between(at), chunks)
 
 
 def _pushed(lib: Backend, net: Network, shared: Any, own: Any) -> Any:

@@ -72,6 +72,11 @@ class Linearised(ABC):
         """J' v for several columns of v, (N, columns), of one network of one output: (columns, ...)."""
         return self.lib.map(self.vjp, v.mT[..., None])
 
+    def between(self, other: Any) -> Array:
+        """Theta between these points and others, (N, M), of one network of one output."""
+        left, right = (each.rows(each.X).reshape(len(each.X), -1) for each in (self, other))
+        return left @ right.mT
+
     def kernels(self) -> tuple[Array, Array]:
         """Theta over (point, head) pairs, (N, K, N, K), in two parts: the layers below the last, and the last."""
         (n, heads), hidden, size = self.value.shape, _size(self.params[:-1]), _size(self.params)
@@ -148,6 +153,10 @@ class LinearMLP(Linearised):
     def vjp(self, v: Array) -> Any:
         each = zip(_backward(v, self.transposed, self.slopes), self.inputs, strict=True)
         return [(x.mT @ delta, self.net.sigma_b * delta.sum(-2)) for delta, x in each]
+
+    def between(self, other: Any) -> Array:
+        sides = zip(self._of_one_output(), self.inputs, other._of_one_output(), other.inputs, strict=True)
+        return sum((delta @ d.mT) * (x @ y.mT + self.net.sigma_b**2) for delta, x, d, y in sides)
 
     def kernels(self) -> tuple[Array, Array]:
         xp, (n, heads) = self.lib.xp, self.value.shape[-2:]
