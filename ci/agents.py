@@ -1,4 +1,4 @@
-"""Run the agents of `examples/` with every bonus over ten seeds, and store when they solve their tasks.
+"""Run the agents of `examples/` with every bonus over ten seeds or more, and store when they solve their tasks.
 
     python ci/agents.py [TASK...]
 
@@ -23,9 +23,13 @@ sys.path.append(str(ROOT / "examples"))
 import ppo_deepsea
 
 TABLE = ROOT / "docs" / "agents.json"
-SEEDS = range(10)
-TASKS = {"DeepSea 16": 120_000, "DeepSea 20": 150_000, "MiniGrid-DoorKey-5x5-v0": 80_000}
-"""The environment steps after which a run is given up."""
+TASKS = {
+    "DeepSea 16": (120_000, 10),
+    "DeepSea 20": (150_000, 20),
+    "MiniGrid-DoorKey-5x5-v0": (80_000, 10),
+    "MiniGrid-KeyCorridorS3R1-v0": (200_000, 10),
+}
+"""The environment steps after which a run is given up, and the number of seeds."""
 
 
 def run(task: str, bonus: str, number: str) -> dict[str, Any]:
@@ -39,14 +43,14 @@ def run(task: str, bonus: str, number: str) -> dict[str, Any]:
         from ppo_minigrid import minigrids  # which needs minigrid
 
         envs = minigrids(task)
-    solved, cost = ppo_deepsea.train(envs, bonus, seed, TASKS[task])
+    solved, cost = ppo_deepsea.train(envs, bonus, seed, TASKS[task][0])
     return {"task": task, "bonus": bonus, "seed": seed, "solved": solved, "cost": round(cost, 4)}
 
 
 def missing(runs: Sequence[dict[str, Any]], tasks: Sequence[str]) -> Iterator[tuple[str, str, int]]:
     """Task, bonus and seed of the runs that are not there yet."""
     there = {(row["task"], row["bonus"], row["seed"]) for row in runs}
-    every = ((task, bonus, seed) for task in tasks for seed in SEEDS for bonus in ppo_deepsea.BONUSES)
+    every = ((task, bonus, seed) for task in tasks for seed in range(TASKS[task][1]) for bonus in ppo_deepsea.BONUSES)
     return (one for one in every if one not in there)
 
 
@@ -77,7 +81,7 @@ def table(runs: Sequence[dict[str, Any]]) -> str:
         solved = sum(row["solved"] is not None for row in rows)
         low, high = interval(solved, len(rows))
         steps = median([math.inf if row["solved"] is None else row["solved"] / 1000 for row in rows])
-        middle, *ends = (f"{each:.0f}k" if each < math.inf else f"> {TASKS[task] // 1000}k" for each in steps)
+        middle, *ends = (f"{each:.0f}k" if each < math.inf else f"> {TASKS[task][0] // 1000}k" for each in steps)
         cost = median([row["cost"] for row in rows])[0]
         cells = f"{solved} of {len(rows)}", f"{low:.2f} to {high:.2f}", f"{middle} ({' to '.join(ends)})", f"{cost:.3f}"
         lines.append(f"| {' | '.join((task, bonus, *cells))} |")
@@ -88,7 +92,10 @@ def settings() -> dict[str, Any]:
     """What all runs have in common."""
     names = ("ROLLOUT", "EPOCHS", "MINIBATCHES", "LEARNING_RATE", "CLIP", "ENTROPY", "LAMBDA")
     coefficients = {bonus: coef for bonus, (_, coef) in ppo_deepsea.BONUSES.items()}
-    return {name: getattr(ppo_deepsea, name) for name in names} | {"COEF": coefficients, "given up after": TASKS}
+    return {name: getattr(ppo_deepsea, name) for name in names} | {
+        "COEF": coefficients,
+        "given up after": {task: steps for task, (steps, _) in TASKS.items()},
+    }
 
 
 def store(runs: Sequence[dict[str, Any]]) -> None:

@@ -33,7 +33,7 @@ from rndlib.training.solvers.flow import GradientFlow
 from rndlib.training.trees import mapped
 from rndlib.training.weights import Params
 
-RANK = 1000
+RANK = 800
 """Most columns of Theta of which the preconditioner is made."""
 
 BLOCK = 1024
