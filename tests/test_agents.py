@@ -91,7 +91,7 @@ def test_what_is_stored_is_not_run_again():
     rows = [{"task": "DeepSea 16", "bonus": bonus, "seed": 0} for bonus in BONUSES]
     left = [*agents.missing(rows[:-1], ["DeepSea 16"])]
     assert left[0] == ("DeepSea 16", rows[-1]["bonus"], 0)
-    assert len(left) == len(agents.SEEDS) * len(BONUSES) - 3
+    assert len(left) == agents.TASKS["DeepSea 16"][1] * len(BONUSES) - 3
 
 
 def test_what_is_stored_is_stored_again_as_it_is(tmp_path, monkeypatch):
