@@ -217,7 +217,7 @@ def without_what_follows(right, model, drawn, e, X):
     r = right(model, drawn, e, X)
     if drawn.target is None or model._following is None:
         return r
-    after = model._following.discount * model._functions(drawn.target, model._following.X, "float64")
+    after = model._following.discount * model._functions(drawn.target, model._following.X)
     return r - np.swapaxes(after, 1, 2)
 
 

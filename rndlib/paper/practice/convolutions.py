@@ -89,7 +89,7 @@ def infinite(
 
 
 def own_posteriors(
-    kernels: Float[np.ndarray, "networks n+t n+t"], n_train: int, scale: float = 1.0
+    kernels: Float[np.ndarray, "networks points points"], n_train: int, scale: float = 1.0
 ) -> Float[np.ndarray, "networks t t"]:
     """Posterior covariances at t test images, of tangent kernels at n training images and them, in this order.
 
