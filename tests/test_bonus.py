@@ -741,7 +741,7 @@ def test_calls_that_cannot_be_answered():
         diverged.update(X, epochs=100)
     with pytest.raises(DivergenceError, match="not finite"):
         diverged(X)
-    with pytest.warns(HeadsWarning, match="64 heads on a body of width 64"):
+    with pytest.warns(HeadsWarning, match="64 heads on a network of width 64"):
         RNDBonus(3, 64, network=MLP(3, width=64))
 
 

@@ -25,7 +25,7 @@ class HeadsWarning(UserWarning):
     ...     warnings.simplefilter("error", HeadsWarning)
     ...     RND(MLP(3, width=64), heads=64).fit([[0.0, 0.0, 1.0]])
     Traceback (most recent call last):
-    rndlib.theory.crowding.HeadsWarning: 64 heads on a body of width 64: the spread of its variance over seeds is about 4.3 times chi-squared; widen the network, or spread the heads over bodies
+    rndlib.theory.crowding.HeadsWarning: 64 heads on a network of width 64: the spread of its variance over seeds is about 4.3 times chi-squared; widen the network, or spread the heads over several (bodies=)
     """  # noqa: E501 - a message is one line
 
 
@@ -47,8 +47,8 @@ def warn_if_narrow(net: Network, heads: int, stacklevel: int = 3) -> None:
     excess = CROWDING * heads / net.width
     if excess > TOLERATED:
         warnings.warn(
-            f"{heads} heads on a body of width {net.width}: the spread of its variance over seeds is about "
-            f"{1 + excess:.2g} times chi-squared; widen the network, or spread the heads over bodies",
+            f"{heads} heads on a network of width {net.width}: the spread of its variance over seeds is about "
+            f"{1 + excess:.2g} times chi-squared; widen the network, or spread the heads over several (bodies=)",
             HeadsWarning,
             stacklevel=stacklevel,
         )
