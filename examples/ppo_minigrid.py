@@ -1,6 +1,6 @@
 """PPO on MiniGrid, with the agent, the bonuses, their coefficients and all settings of `ppo_deepsea.py`.
 
-    python examples/ppo_minigrid.py --bonus rndlib --task MiniGrid-DoorKey-5x5-v0 --seed 1
+    python examples/ppo_minigrid.py --bonus rndlib --task MiniGrid-KeyCorridorS3R1-v0 --seed 1
 
 The agent sees 7 x 7 cells before it, and is rewarded at the goal, behind a door whose key it has to find. Prints the
 environment steps until half of the last 100 episodes end at the goal.
@@ -31,7 +31,7 @@ def minigrids(task, num_envs=32):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bonus", choices=BONUSES, default="rndlib")
-    parser.add_argument("--task", default="MiniGrid-DoorKey-5x5-v0")
+    parser.add_argument("--task", default="MiniGrid-KeyCorridorS3R1-v0")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--total-steps", type=int, default=200_000)
     args = parser.parse_args()
