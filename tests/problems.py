@@ -25,7 +25,7 @@ class Problem:
         self.net, self.X, self.noise_std = net, X, noise_std
         self.start = draw(net, heads, seed, Role.PREDICTOR, range(bodies))
         # The same for all backends, so that they share a reference.
-        self.y = backends.load("jax").functions(net, draw(net, heads, seed, Role.TARGET, range(bodies)), X, "float64")
+        self.y = backends.load("jax").functions(net, draw(net, heads, seed, Role.TARGET, range(bodies)), X)
         self.xi = draw_offsets(seed, range(bodies), len(X), heads) if noise_std else None
         self.theta = kernels.kernel(net, X).ntk + noise_std**2 * np.eye(len(X))
 

@@ -61,10 +61,10 @@ def test_products_are_those_of_the_jacobian(lib, activation, depth, together):
         close(flat(back), J.T @ v[i].ravel())
         close(below, J[:, :head] @ J[:, :head].T)
         close(last, J[:, head:] @ J[:, head:].T)
-    tangents = lib.tangents(net, params, change[:-1], X, "float64")
+    tangents = lib.tangents(net, params, change[:-1], X)
     close(np.swapaxes(tangents, 1, 2), found[2])
     for_each_head = jax.tree.map(lambda a: np.repeat(a, HEADS, axis=0), change[:-1])
-    close(lib.tangents(net, params, for_each_head, X, "float64"), tangents)
+    close(lib.tangents(net, params, for_each_head, X), tangents)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
@@ -80,7 +80,7 @@ def test_several_at_once_are_each_alone(lib, depth):
         close(multiplied[i], J @ (J.T @ v[0, i].ravel()))
         close(along[:, i], J @ flat(body(changes, i)))
         close(flat(body(back, i)), J.T @ v[0, i].ravel())
-    found = lib.push_forward(net, params, stacked, X, "float64")
+    found = lib.push_forward(net, params, stacked, X)
     close(found[0].T, along)
     close(flat(lib.pull_back(net, params, X, v[..., 0].swapaxes(1, 2))), flat(back))
 
@@ -93,9 +93,9 @@ def test_many_points_and_bodies_are_evaluated_in_parts(lib, monkeypatch):
 
     def everything():
         changes = lib.pull_back(MLP(3), one, points, v)
-        pushed = lib.push_forward(MLP(3), one, changes, points, "float64")
-        tangents = lib.tangents(MLP(3), params, directions, points, "float64")
-        return [lib.functions(MLP(3), params, points, "float64"), tangents, pushed]
+        pushed = lib.push_forward(MLP(3), one, changes, points)
+        tangents = lib.tangents(MLP(3), params, directions, points)
+        return [lib.functions(MLP(3), params, points), tangents, pushed]
 
     whole = everything()
     for name in ("CHUNK_BYTES", "COLUMNS_BYTES"):
@@ -104,20 +104,13 @@ def test_many_points_and_bodies_are_evaluated_in_parts(lib, monkeypatch):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
 
 
-def test_float32_is_float32(lib):
-    net = MLP(3)
-    single, double = (lib.functions(net, draw(net, 1, 0, Role.MEMBER, [0]), X, of) for of in ("float32", "float64"))
-    assert 0 < np.abs(single - double).max() < 1e-5
-    np.testing.assert_array_equal(single, single.astype(np.float32))
-
-
 def test_arrays_of_any_layout_are_welcome_and_left_alone(lib):
     net, turned = MLP(3, width=32), X[::-1]
     params = draw(net, 1, 0, Role.MEMBER, range(2))
     kept = jax.tree.map(np.copy, params)
     turned.flags.writeable = False
-    straight = lib.functions(net, params, X, "float64")
-    np.testing.assert_allclose(lib.functions(net, params, turned, "float64")[..., ::-1], straight, rtol=1e-12)
+    straight = lib.functions(net, params, X)
+    np.testing.assert_allclose(lib.functions(net, params, turned)[..., ::-1], straight, rtol=1e-12)
     trained, _ = GradientDescent(0.01, 3).run(Problem(net, params, turned, np.zeros((2, 1, 4))), lib)
     np.testing.assert_array_equal(flat(params), flat(kept))
     assert np.any(flat(trained) != flat(kept))

@@ -62,10 +62,10 @@ def test_trained_networks_follow_it():
         return Drawn(start, start, draw(OTHER, 1, 0, Role.TARGET, bodies))
 
     def target(drawn: Drawn, points: np.ndarray) -> np.ndarray:
-        return backend.functions(OTHER, drawn.target or [], points, "float64")
+        return backend.functions(OTHER, drawn.target or [], points)
 
     def error(drawn: Drawn, params: Params) -> np.ndarray:
-        return backend.functions(NET, params, X_TEST, "float64") - target(drawn, X_TEST)
+        return backend.functions(NET, params, X_TEST) - target(drawn, X_TEST)
 
     solver = GradientFlow(rtol=1e-2)
     task = Task(NET, 1, members, Role.PREDICTOR, 0, X, drawn, lambda drawn: target(drawn, X))

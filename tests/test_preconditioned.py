@@ -39,7 +39,7 @@ def test_a_linearised_network_moves_along_its_first_tangent():
         found = after(DeepEnsemble(NET, 2, seed=2), learning_rate=0.05, steps=60, linearised=linearised)
         change = mapped(lambda a, b: (b - a)[:, None], found.start, found.params)
         before = preconditioned.begun(DeepEnsemble(NET, 2, seed=2), PLACES, Y).errors
-        along = LIBRARY.push_forward(NET, found.start, change, PLACES, "float64")[:, 0]
+        along = LIBRARY.push_forward(NET, found.start, change, PLACES)[:, 0]
         assert (found.errors - before == pytest.approx(along, abs=1e-9)) == linearised
 
 
@@ -49,7 +49,7 @@ def test_the_map_has_the_kernel_of_the_preconditioner():
     # After one step the mean square of a slope is its square.
     slopes = LIBRARY.pull_back(NET, params, X, errors[:, own, None] / 4)
     rows = LIBRARY.pull_back(NET, params, X, np.tile(np.eye(4), (2, 1, 1)))
-    K = LIBRARY.push_forward(NET, params, mapped(lambda g, row: row / (abs(g) + 1e-8), slopes, rows), PLACES, "float64")
+    K = LIBRARY.push_forward(NET, params, mapped(lambda g, row: row / (abs(g) + 1e-8), slopes, rows), PLACES)
     gains = np.linalg.solve(K[:, :, own], K)
     expected = errors - np.einsum("bn,bnp->bp", errors[:, own], gains)
     found = preconditioned.stage(NET, before, PLACES, own, learning_rate=1e-3, steps=1)

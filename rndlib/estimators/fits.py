@@ -161,7 +161,7 @@ def _pushed(model: Any, X: Points, drawn: Drawn, delta: Params, columns: slice) 
     changes = mapped(lambda a: a[:, columns], delta)
     if not changes or not changes[0][0].shape[1]:
         return np.zeros((1, 1, 1))
-    return model._loaded.push_forward(model.net_, drawn.tangent, changes, X, "float64")
+    return model._loaded.push_forward(model.net_, drawn.tangent, changes, X)
 
 
 def _current(trained: Trained) -> Begin:

@@ -72,7 +72,7 @@ class Networks:
         target = np.zeros((1, 1, 1)) if drawn.target is None else self._functions(drawn.target, X)
         if drawn.directions is None:
             return target
-        return target + self._loaded.tangents(self.net_, drawn.tangent, drawn.directions, X, "float64")
+        return target + self._loaded.tangents(self.net_, drawn.tangent, drawn.directions, X)
 
     def _fixed(self, drawn: Drawn, X: Points) -> PerHead:
         """What is added to the networks at X: the fixed function, or minus it where it is a target."""
@@ -132,4 +132,4 @@ class Networks:
 
     def _functions(self, params: Params, X: Points) -> PerHead:
         """f(X) of networks with these parameters."""
-        return self._loaded.functions(self.net_, params, X, "float64")
+        return self._loaded.functions(self.net_, params, X)

@@ -32,7 +32,7 @@ def functions(
     (4, 3, 2)
     """
     X, loaded = _points(net, X), backends.of(net, backend)
-    return _blockwise(lambda params: loaded.functions(net, params, X, "float64"), net, len(X), bodies, heads, seed)
+    return _blockwise(lambda params: loaded.functions(net, params, X), net, len(X), bodies, heads, seed)
 
 
 def tangent_kernels(

@@ -120,7 +120,7 @@ def transfer(
 ) -> Float[np.ndarray, "bodies columns t"]:
     """Theta(X_test, X) v of networks of one output, for every column of v (bodies, N, columns)."""
     pulled = _pulled(backend, net, point, X, v)
-    return np.concatenate([backend.push_forward(net, point, each, X_test, "float64") for each in pulled], axis=1)
+    return np.concatenate([backend.push_forward(net, point, each, X_test) for each in pulled], axis=1)
 
 
 def _pulled(backend: Backend, net: Network, point: Params, X: np.ndarray, v: Columns) -> Iterator[Changes]:

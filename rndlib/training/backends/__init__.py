@@ -121,12 +121,12 @@ class Backend(ABC):
         values = self.xp.moveaxis(self.map(function, chunks), 0, -3)
         return values.reshape(*values.shape[:-3], -1, values.shape[-1])
 
-    def functions(self, net: Network, params: Params, X: Points, dtype: str) -> Functions:
-        """f(X; theta) of every body and head (Eq. 1), computed in `dtype`, returned in float64."""
-        return self._at_points(_functions, net, X, dtype, params)
+    def functions(self, net: Network, params: Params, X: Points) -> Functions:
+        """f(X; theta) of every body and head (Eq. 1)."""
+        return self._at_points(_functions, net, X, params)
 
-    def tangents(self, net: Network, params: Params, directions: Directions, X: Points, dtype: str) -> Functions:
-        """J_theta f(X) psi with zeros for the last layer's part of psi (Proposition 4.1), in `dtype`.
+    def tangents(self, net: Network, params: Params, directions: Directions, X: Points) -> Functions:
+        """J_theta f(X) psi with zeros for the last layer's part of psi (Proposition 4.1).
 
         Directions have one leading entry per body, shared by its heads, or one per body and head, one body after the
         other. Bodies of one output may have several, which count as heads.
@@ -134,14 +134,13 @@ class Backend(ABC):
         bodies, heads = params[-1][0].shape[:2]
         if directions and len(directions[0][0]) > bodies:
             if heads == 1:
-                return self.push_forward(
-                    net, params, mapped(lambda a: a.reshape(bodies, -1, *a.shape[1:]), directions), X, dtype
-                )
+                changes = mapped(lambda a: a.reshape(bodies, -1, *a.shape[1:]), directions)
+                return self.push_forward(net, params, changes, X)
             # Every head becomes a network of its own.
             *hidden, head = params
             repeated = mapped(lambda a: np.repeat(a, heads, axis=0), hidden)
             params = [*repeated, tuple(a.reshape(bodies * heads, 1, *a.shape[2:]) for a in head)]
-        return self._at_points(_tangents, net, X, dtype, params, directions).reshape(bodies, -1, len(X))
+        return self._at_points(_tangents, net, X, params, directions).reshape(bodies, -1, len(X))
 
     def tangent_kernels(self, net: Network, params: Params, X: Points) -> tuple[Kernels, Kernels]:
         """Empirical tangent kernels of every body, in two parts: the last layer, and the layers below.
@@ -171,24 +170,24 @@ class Backend(ABC):
             own = params, np.stack([chunked(np, columns, size, last=0.0) for columns in v])
             return self.arrays(self.each(_pulled, net, (chunked(np, X, size),), own))
 
-    def push_forward(self, net: Network, params: Params, changes: Changes, X: Points, dtype: str) -> Transferred:
-        """J times changes of the parameters of networks of one output, (bodies, columns, *tensor), in `dtype`.
+    def push_forward(self, net: Network, params: Params, changes: Changes, X: Points) -> Transferred:
+        """J times changes of the parameters of networks of one output, (bodies, columns, *tensor).
 
         Last layers that they leave out do not change.
         """
-        return self._at_points(_pushed, net, X, dtype, params, changes)
+        return self._at_points(_pushed, net, X, params, changes)
 
     def chunk(self, net: Network, X: Points, size: int | None = None) -> int:
         """Number of points whose activations in one layer have at most this size."""
         return max(1, (size or CHUNK_BYTES) // (8 * (net.width if isinstance(net, MLP) else net.activations(X[:1]))))
 
-    def _at_points(self, program: Program, net: Network, X: Points, dtype: str, *own: Any) -> Functions:
+    def _at_points(self, program: Program, net: Network, X: Points, *own: Any) -> Functions:
         chunks = chunked(np, X, self.chunk(net, X))
         with self.settings():
-            shared, own = self.tensors(((chunks,), own), dtype)
+            shared, own = self.tensors(((chunks,), own))
             together = 0 if program is _pushed else 8 * chunks.shape[1] * net.width
             values = self.arrays(self.each(program, net, shared, own, together))
-        return np.swapaxes(values[:, : len(X)], 1, 2).astype(float)
+        return np.swapaxes(values[:, : len(X)], 1, 2).copy()  # JAX's arrays are read-only
 
 
 @cache

@@ -99,7 +99,7 @@ class StochasticGradient(Solver):
         together = 8 * problem.net.parameters(y.shape[2])
 
         def residuals(params: Params) -> Float[np.ndarray, " bodies"]:
-            f = np.swapaxes(backend.functions(problem.net, params, problem.X, "float64"), 1, 2)
+            f = np.swapaxes(backend.functions(problem.net, params, problem.X), 1, 2)
             return np.linalg.norm(f - y, axis=(1, 2))
 
         with backend.settings():
