@@ -270,7 +270,7 @@ for name, prior in choices.items():
     automatic = BayesianRND(prior=prior, seed=seed).fit(years[known], series[known])
     scores = held_out_scores(given.fit(years[known], series[known])), held_out_scores(automatic)
     rows.append([name, f"{evidence:.0f}", *scores[0], f"{automatic.log_evidence_:.0f}", *scores[1]])
-print(aligned(["prior", "log evidence (nats)", "NLL", "RMSE", "automatic: log evidence", "NLL", "RMSE"], rows))
+print(aligned(["prior", "evidence, nats", "NLL", "RMSE", "automatic", "NLL", "RMSE"], rows))
 
 # %% [markdown]
 # With the network that is given, the evidence of the known years orders the priors as the held-out years do: the season
