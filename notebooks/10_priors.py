@@ -233,7 +233,8 @@ ledger.last(1)
 # year, and a slow curve, with noise of 0.1. The first six years are known, and the last two are held out. A network
 # knows nothing of the calendar. Features do, and the evidence of the first six years says so before the last two are
 # seen. Each prior is tried twice: with the network of the figure and the true noise, and in automatic mode, where the
-# evidence also chooses the network, its scales and the noise (`BayesianRND(prior=prior)`, without a network).
+# evidence also chooses the network, its scales and the noise (`BayesianRND(prior=prior)`, without a network). The table
+# has the log evidence of the known years, in nats, and the scores of the held-out ones.
 
 # %% tags=["beside"]
 years = (np.arange(96) / 12 - 3)[:, None]
@@ -270,7 +271,7 @@ for name, prior in choices.items():
     automatic = BayesianRND(prior=prior, seed=seed).fit(years[known], series[known])
     scores = held_out_scores(given.fit(years[known], series[known])), held_out_scores(automatic)
     rows.append([name, f"{evidence:.0f}", *scores[0], f"{automatic.log_evidence_:.0f}", *scores[1]])
-print(aligned(["prior", "evidence, nats", "NLL", "RMSE", "automatic", "NLL", "RMSE"], rows))
+print(aligned(["prior", "nats", "NLL", "RMSE", "automatic: nats", "NLL", "RMSE"], rows))
 
 # %% [markdown]
 # With the network that is given, the evidence of the known years orders the priors as the held-out years do: the season
