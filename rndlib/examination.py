@@ -15,13 +15,13 @@ from rndlib import checks
 if TYPE_CHECKING:
     from rndlib.any_network import AnyNetwork
 
-_PROBES = 4  # points that a network is tried on
+PROBES = 4  # points that a network is tried on
 _ROUNDING = 1e-8  # relative to the largest output
 
 
 def examine(net: "AnyNetwork", X: Float[np.ndarray, "n *shape"]) -> None:
     """Try a network of two outputs on some rows of X. Raises as `rndlib.any_network.AnyNetwork.examine`."""
-    x, omega = X[:_PROBES], net.of_two
+    x, omega = X[:PROBES], net.of_two
     f = net.values(omega, x)
     checks.require(
         f.shape == (len(x), 2), f"the network with outputs = 2 maps {x.shape} to {f.shape}: return (N, outputs)"

@@ -46,6 +46,8 @@ def variances(
             rnd = hasattr(model, "errors")
             sample = trained(model, data.X, common, None if rnd else data.y, untrained)
             sharp = getattr(model, "_scale", 1.0) * sharp_variance(sample, mean_zero=rnd)
+            if seed != seeds[0]:
+                return model._variance_of(sample.values), sharp
         else:
             model.fit(data.X, data.y)
         return model.variance(data.X_test if seed == seeds[0] else common), sharp

@@ -112,6 +112,10 @@ class Backend(ABC):
         """The norm over points and heads, (...)."""
         return self.xp.sqrt((a**2).sum(-1).sum(-1))
 
+    def product(self, x: Any, w: Any) -> Any:
+        """x w."""
+        return x @ w
+
     def gram(self, a: Any) -> Any:
         """a a'."""
         return a @ a.mT

@@ -111,7 +111,7 @@ def apply(lib: Any, net: MLP, params: Any, X: Array) -> Array:
     """f(X; theta) of Eq. 1, of one network or of a stack of them, (..., N, K)."""
     x = X
     for layer, (w, b) in enumerate(params, start=1):
-        z = _affine(net, net.sigma_w / sqrt(w.shape[-2]) * x, w, b)
+        z = _affine(lib, net, net.sigma_w / sqrt(w.shape[-2]) * x, w, b)
         x = z if layer == net.depth else lib.phi(net.activation, z)
     return x
 
@@ -133,7 +133,7 @@ class LinearMLP(Linearised):
                 x, slope = lib.value_and_slope(net.activation, z)
                 self.slopes.append(net.sigma_w / sqrt(w.shape[-2]) * slope)
             self.inputs.append(net.sigma_w / sqrt(w.shape[-2]) * x)
-            z = _affine(net, self.inputs[-1], w, b)
+            z = _affine(lib, net, self.inputs[-1], w, b)
         self.value = z
 
     @cached_property
@@ -146,7 +146,7 @@ class LinearMLP(Linearised):
         for layer, x in enumerate(self.inputs):
             dz = None if dz is None else (self.slopes[layer - 1] * dz) @ self.weights[layer]
             if layer < len(change):
-                moved = _affine(self.net, x, *change[layer])
+                moved = _affine(self.lib, self.net, x, *change[layer])
                 dz = moved if dz is None else dz + moved
         return self.lib.xp.zeros_like(self.value) if dz is None else dz
 
@@ -220,9 +220,8 @@ def _size(params: Any) -> int:
     return sum(prod(a.shape) for layer in params for a in layer)
 
 
-def _affine(net: MLP, x: Array, w: Array, b: Array) -> Array:
-    # A product of matrices even for few inputs: XLA would compute sums anew for every one of their uses.
-    return x @ w + net.sigma_b * b[..., None, :]
+def _affine(lib: Any, net: MLP, x: Array, w: Array, b: Array) -> Array:
+    return lib.product(x, w) + net.sigma_b * b[..., None, :]
 
 
 def _backward(v: Array, transposed: list[Array], slopes: list[Array]) -> list[Array]:
