@@ -9,6 +9,7 @@ from benchmarks import case
 from benchmarks.case import Case, Way
 
 from rndlib import MLP, BayesianRND, datasets, kernels
+from rndlib.training.weights import Role, draw
 
 pytestmark = pytest.mark.tools
 
@@ -66,27 +67,30 @@ def test_a_quick_bench_names_the_ratios_that_have_fallen(ratios, capsys):
 
 
 @pytest.mark.torch
-def test_descent_needs_the_steps_that_the_linear_model_says():
-    """Networks that are nearly linear are 1 % away after these steps, in the root mean square over 32 of them."""
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_descent_needs_the_steps_that_the_linear_model_says(momentum):
+    """Networks that are nearly linear are then 1 % away in the root mean square, which is of one mode, the slowest."""
     from benchmarks import descent
 
     net, data = MLP(3, width=1024), datasets.toy(0, n_train=3, n_test=50)
     across, prior = kernels.kernel(net, data.X_test, data.X), kernels.diagonal(net, data.X_test).nngp
     train = kernels.kernel(net, data.X)
-    steps, rate = descent.needed(train, across, prior, train.nngp + np.outer(data.y, data.y))
-    start, y = descent.drawn(net, 1, 32), np.tile(data.y[:, None], (32, 1, 1))
+    steps = descent.needed(train, across, prior, train.nngp + np.outer(data.y, data.y), momentum)
+    y = np.tile(data.y[:, None], (512, 1, 1))
+    start = [a.astype(np.float32) for layer in draw(net, 1, 0, Role.MEMBER, range(512)) for a in layer]
 
-    def at_test(steps):
-        w1, b1, w2, b2 = (np.asarray(a, float) for a in descent.trained(net, data.X, y, rate, start, steps))
-        z = net.sigma_w / 3**0.5 * data.X_test @ np.swapaxes(w1, 1, 2) + net.sigma_b * b1[:, None]
-        hidden = z / (1 + np.exp(-z))
-        return net.sigma_w / net.width**0.5 * hidden @ np.swapaxes(w2, 1, 2) + net.sigma_b * b2[:, None]
+    def at_test(count):
+        return descent.values(net, descent.trained(net, data.X, y, steps, start, count), data.X_test)
 
-    limit = at_test(4 * steps)  # 1e-8 away
-    away = np.linalg.norm(at_test(steps) - limit) / np.linalg.norm(limit)
-    # The slowest mode decides; its eigenvalue scatters by some ten per cent, which is in an exponent of log(100).
-    assert 0.5 * descent.ACCURACY < away < 2 * descent.ACCURACY
-    assert np.linalg.norm(at_test(steps // 2) - limit) / np.linalg.norm(limit) > 3 * descent.ACCURACY
+    limit = at_test(4 * steps.number)
+
+    def away(count):
+        """The median of the networks: some have a largest eigenvalue at which this rate is not stable."""
+        return np.median(np.linalg.norm(at_test(count) - limit, axis=1) / np.linalg.norm(limit, axis=1))
+
+    # The median of |z| is 0.67 for a standard normal z. The eigenvalue is off by a few per cent, as an exponent is.
+    assert 0.5 * descent.ACCURACY < away(steps.number) < descent.ACCURACY
+    assert away(steps.number // 2) > 3 * descent.ACCURACY
 
 
 @pytest.mark.neural_tangents

@@ -1,11 +1,11 @@
-"""Gradient descent as a user of JAX would write it, and how many steps of it training takes.
+"""Gradient descent as a user of JAX would write it, with momentum or without, and how many steps of it training takes.
 
 It minimises 1/2 ||f(X) - y||^2 by full batches in float32, for many networks at once.
 """
 
 from bisect import bisect_left
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,16 +14,32 @@ from jax import lax
 
 from benchmarks.case import Row, Way
 from rndlib import MLP, kernels
+from rndlib.training import weights
 
 ACCURACY = 1e-2
 """Distance of the test function from the converged one, relative to its norm, at which descent is done."""
 
 
-def needed(train: kernels.Kernel, across: kernels.Kernel, prior: np.ndarray, error: np.ndarray) -> tuple[int, float]:
-    """Steps that descent takes to within `ACCURACY`, and its rate, 0.95 of the largest stable one, 2 / lambda_max.
+RATES = {0.0: 0.95 * 2, 0.9: 1.0}
+"""Learning rate times the largest eigenvalue, by momentum: near the end of stability, 2, without one. With one, larger
+rates carry the network far from the flow on its way, and it ends at another function."""
 
-    Both are those of the linear model, whose function is away from its limit by
-    Theta_xX Theta^-1 (I - rate Theta)^k e_0 after k steps. Squares are averaged over initialisations.
+
+class Steps(NamedTuple):
+    """How many steps descent takes, its learning rate, and its momentum."""
+
+    number: int
+    rate: float
+    momentum: float = 0.0
+
+
+def needed(
+    train: kernels.Kernel, across: kernels.Kernel, prior: np.ndarray, error: np.ndarray, momentum: float = 0.0
+) -> Steps:
+    """The steps to within `ACCURACY`, at the rate of `RATES`.
+
+    They are those of the linear model, in which k steps leave Theta_xX Theta^-1 p_k(Theta) e_0, with p_k of each
+    eigenvalue p_k+1 = (1 + momentum - rate lambda) p_k - momentum p_k-1. Squares are averaged over initialisations.
 
     Parameters
     ----------
@@ -32,67 +48,94 @@ def needed(train: kernels.Kernel, across: kernels.Kernel, prior: np.ndarray, err
     error: second moment of e_0, the function less the labels (N, N).
     """
     values, vectors = np.linalg.eigh(train.ntk)
-    rate = 0.95 * 2 / values[-1]
+    rate = RATES[momentum] / values[-1]
     modes = across.ntk @ vectors / values
     gain = modes @ vectors.T
     square = np.sum(prior) - 2 * np.sum(gain * across.nngp) + np.sum((gain @ error) * gain)
-    rotated = vectors.T @ error @ vectors
+    form = (modes.T @ modes) * (vectors.T @ error @ vectors)
+    half = (1 + momentum - rate * values) / 2
+    apart = np.sqrt(half**2 - momentum + 0j)
+    roots = np.stack([half + apart, half - apart])
+    # p_0 = 1 and p_1 = 1 - rate lambda.
+    shares = np.stack([1 - rate * values - roots[1], roots[0] - 1 + rate * values]) / (roots[0] - roots[1])
 
     def done(steps: int) -> bool:
-        left = modes * (1 - rate * values) ** steps
-        return bool(np.sum((left @ rotated) * left) <= ACCURACY**2 * square)
+        left = (shares * roots**steps).sum(0).real
+        return bool(left @ form @ left <= ACCURACY**2 * square)
 
-    return bisect_left(range(10**9), True, key=done), rate
+    return Steps(bisect_left(range(10**9), True, key=done), rate, momentum)
 
 
-def peer(net: MLP, X: np.ndarray, X_test: np.ndarray, y: np.ndarray, error: np.ndarray, work: int) -> dict[str, Way]:
+def peers(
+    net: MLP,
+    X: np.ndarray,
+    X_test: np.ndarray,
+    y: np.ndarray,
+    error: np.ndarray,
+    work: int,
+    goal: float | None = None,
+) -> dict[str, Way]:
     """Descent towards labels y (bodies, N, heads), timed on as many steps as go through about `work` numbers.
 
-    `error` is that of `needed`.
+    `error` is that of `needed`. With a `goal`, the ratio that is asked for, with momentum too, which takes all of its
+    steps. Ways that do then return their functions at X_test. Networks start as those of `DeepEnsemble` do.
     """
-    prior = kernels.diagonal(net, X_test).nngp
-    steps, rate = needed(kernels.kernel(net, X), kernels.kernel(net, X_test, X), prior, error)
+    of = kernels.kernel(net, X), kernels.kernel(net, X_test, X), kernels.diagonal(net, X_test).nngp, error
     bodies, n_samples, heads = y.shape
-    start = drawn(net, heads, bodies)
+    layers = weights.draw(net, heads, 0, weights.Role.MEMBER, range(bodies))
+    start = [a.astype(np.float32) for layer in layers for a in layer]
     numbers = sum(a[0].size for a in start) + n_samples * ((net.depth - 1) * net.width + heads)
-    timed = max(1, min(steps, work // (numbers * bodies)))
-    call = partial(trained, net, X, y, rate, start, timed)
-    return {"JAX vmap": Way(call, steps / timed, known(steps, timed, bodies))}
+    ways = {}
+    for name, momentum in {"JAX, descent": 0.0, **({"JAX, momentum 0.9": 0.9} if goal else {})}.items():
+        steps = needed(*of, momentum)
+        timed = steps.number if momentum else max(1, min(steps.number, work // (numbers * bodies)))
+
+        def functions(steps: Steps = steps, timed: int = timed) -> np.ndarray | None:
+            found = trained(net, X, y, steps, start, timed)
+            return values(net, found, X_test) if goal and timed == steps.number else None
+
+        ways[name] = Way(functions, steps.number / timed, known(steps.number, timed, bodies, goal))
+    return ways
 
 
-def known(steps: int, timed: int, networks: int) -> Row:
+def known(steps: int, timed: int, networks: int, goal: float | None = None) -> Row:
     """The columns of a row of descent."""
-    return {"steps": steps, "timed": f"{timed} steps of {networks} network{'s' * (networks > 1)}"}
+    row = {"steps": steps, "timed": f"{timed} steps of {networks} network{'s' * (networks > 1)}"}
+    return row if goal is None else {"goal": goal, **row}
 
 
-def drawn(net: MLP, heads: int, bodies: int) -> list[np.ndarray]:
-    """Weights and biases (bodies, ...) from N(0, 1), layer by layer, in the parametrisation of Eq. 1."""
-    rng = np.random.default_rng(0)
-    shapes = [part for shape in net.layer_shapes(heads) for part in (shape, shape[:1])]
-    return [rng.standard_normal((bodies, *shape)).astype(np.float32) for shape in shapes]
-
-
-def trained(net: MLP, X: np.ndarray, y: np.ndarray, rate: float, start: list[np.ndarray], steps: int) -> list[Any]:
+def trained(net: MLP, X: np.ndarray, y: np.ndarray, how: Steps, start: list[np.ndarray], steps: int) -> list[Any]:
     """The networks after a compiled loop of steps."""
     points, labels = jnp.asarray(X, jnp.float32), jnp.asarray(y, jnp.float32)
-    return jax.block_until_ready(_compiled(net, points, labels, rate, start, steps))
+    return jax.block_until_ready(_compiled(net, bool(how.momentum), points, labels, how, start, steps))
 
 
-@partial(jax.jit, static_argnums=0)
-def _compiled(net: MLP, X: Any, y: Any, rate: Any, start: Any, steps: Any) -> Any:
-    def function(params: Any) -> Any:
-        x = X
-        for layer, (w, b) in enumerate(zip(params[::2], params[1::2], strict=True)):
-            x = jax.nn.silu(x) if layer else x
-            x = net.sigma_w / w.shape[1] ** 0.5 * (x @ w.T) + net.sigma_b * b
-        return x
-
+@partial(jax.jit, static_argnums=(0, 1))
+def _compiled(net: MLP, momentum: bool, X: Any, y: Any, how: Steps, start: Any, steps: Any) -> Any:
     def one(y: Any, params: Any) -> Any:
-        slopes = jax.grad(lambda params: 0.5 * jnp.sum((function(params) - y) ** 2))
+        slopes = jax.grad(lambda params: 0.5 * jnp.sum((_function(net, params, X) - y) ** 2))
 
-        def step(_: Any, params: Any) -> Any:
-            return jax.tree.map(lambda a, slope: a - rate * slope, params, slopes(params))
+        def step(_: Any, state: Any) -> Any:
+            params, before = state
+            moved = jax.tree.map(lambda a, slope: a - how.rate * slope, params, slopes(params))
+            if momentum:
+                moved = jax.tree.map(lambda new, a, b: new + how.momentum * (a - b), moved, params, before)
+            return moved, params if momentum else before
 
-        return lax.fori_loop(0, steps, step, params)
+        return lax.fori_loop(0, steps, step, (params, params if momentum else None))[0]
 
     return jax.vmap(one)(y, start)
+
+
+def _function(net: MLP, params: Any, X: Any) -> Any:
+    x = X
+    for layer, (w, b) in enumerate(zip(params[::2], params[1::2], strict=True)):
+        x = jax.nn.silu(x) if layer else x
+        x = net.sigma_w / w.shape[1] ** 0.5 * (x @ w.T) + net.sigma_b * b
+    return x
+
+
+def values(net: MLP, params: list[Any], X: np.ndarray) -> np.ndarray:
+    """The functions of networks of one output, (bodies, N)."""
+    points = jnp.asarray(X, jnp.float32)
+    return np.asarray(jax.vmap(lambda own: _function(net, own, points))(params), float)[..., 0]

@@ -86,7 +86,7 @@ def _training(n: int, channels: int, timed: int) -> Case:
     net, (X, y, X_test) = Module(partial(Network, channels), scales=1.0), images(n)
     train, across = kernels.empirical(net, X, draws=8), kernels.empirical(net, X_test, X, draws=8)
     prior = np.diagonal(kernels.empirical(net, X_test, draws=8).nngp)
-    steps, rate = descent.needed(train, across, prior, train.nngp + np.outer(y, y))
+    steps, rate, _ = descent.needed(train, across, prior, train.nngp + np.outer(y, y))
     timed = min(steps, timed)
     points, labels = (torch.tensor(a, dtype=torch.float32) for a in (X, y[:, None]))
 
@@ -104,6 +104,6 @@ def _training(n: int, channels: int, timed: int) -> Case:
     return Case(
         f"training, N = {n}, {channels} channels",
         Way(lambda: functions(FLOW), 1 / MEMBERS),
-        {"PyTorch loop": Way(loop, steps / timed, descent.known(steps, timed, 1))},
+        {"PyTorch loop": Way(loop, steps / timed, descent.known(steps, timed, 1, 3.0))},
         distance(lambda: functions(TIGHT)),
     )

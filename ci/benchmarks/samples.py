@@ -17,10 +17,12 @@ NOTE = (
     "heads. *Cholesky* factors the infinite kernel's matrices over training and over test points. *Nyström* takes "
     "min(N / 2, 1000) columns of that kernel, and samples weights of theirs. *mean* is the distance of the posterior "
     "mean from the exact one, relative to that one's norm over test points, and *variance* that of the samples over "
-    "the exact one's, the mean over test points. For rndlib both contain what a finite width changes in the kernel."
+    "the exact one's, the mean over test points. For rndlib both contain what a finite width changes in the kernel. "
+    "*goal* is the ratio asked for: at most 1.2 times the time of Nyström."
 )
 
 NOISE_STD, INDUCING = 0.1, 1000
+GOAL = 1 / 1.2
 NET = MLP(3)
 
 Samples = tuple[np.ndarray, np.ndarray]
@@ -52,7 +54,11 @@ def _case(
         return {"mean": float(error), "variance": float(np.mean((drawn - mean) ** 2 / law().var))}
 
     peers = {"NTK-GP, Cholesky": _cholesky, **{f"NTK-GP, {key}": peer for key, peer in more.items()}}
-    return Case(name, Way(sampled), {key: Way(partial(way, data, samples)) for key, way in peers.items()}, accuracy)
+    ways = {
+        key: Way(partial(way, data, samples), known={"goal": GOAL} if way is _nystrom else {})
+        for key, way in peers.items()
+    }
+    return Case(name, Way(sampled), ways, accuracy)
 
 
 def _cholesky(data: datasets.Regression, samples: int) -> Samples:
