@@ -4,9 +4,11 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from functools import cache
+from typing import Any, TypeVar
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -15,6 +17,37 @@ COUNT = "PYTHON_CPU_COUNT"
 """Number of cores that Python should count; from 3.13 on `os.process_cpu_count` reads it, too."""
 
 _in_thread = threading.local()
+
+
+class _OneThread:
+    """BLAS on one thread while anything runs in `parallel`: its own threads would wait, by spinning, on taken cores.
+
+    BLAS has one number of threads for the process, so the last to leave restores it.
+    """
+
+    def __init__(self):
+        self._lock, self._inside = threading.Lock(), 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._limit = _libraries().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._limit.restore_original_limits()
+
+
+_one_thread = _OneThread()
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def count() -> int:
@@ -60,5 +93,5 @@ def parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[
         _in_thread.busy = True
         return function(item)
 
-    with ThreadPoolExecutor(count()) as pool:
+    with _one_thread, ThreadPoolExecutor(count()) as pool:
         return list(pool.map(occupied, items))

@@ -3,11 +3,13 @@
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from rndlib import MLP, DeepEnsemble, cores
 from rndlib.cores import parallel, split
@@ -97,3 +99,22 @@ def test_two_threads_compile_a_program_once():
     call(width=8)
     call(size=3)
     assert traced == [7, 8, 7]
+
+
+def test_blas_has_one_thread_while_work_is_in_parallel_and_its_own_number_afterwards():
+    def threads():
+        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+    both_inside = threading.Barrier(2)
+
+    def one(item):
+        if item == 0:
+            both_inside.wait(timeout=60)
+        return threads()
+
+    with threadpool_limits(limits=2, user_api="blas"):
+        before = threads()
+        assert parallel(one, [1]) == [before]  # one item alone leaves BLAS its threads
+        with ThreadPoolExecutor(2) as callers:  # two threads of the user's, of which one leaves before the other
+            assert list(callers.map(lambda _: parallel(one, range(3)), range(2))) == [[{1}] * 3] * 2
+        assert threads() == before

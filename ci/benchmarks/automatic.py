@@ -9,17 +9,16 @@ import numpy as np
 from scipy.stats import norm
 
 from benchmarks.case import Case, Row, Way
-from benchmarks.trained import digits
 from rndlib import BayesianRND
 
 TITLE = "The automatic estimator"
 NOTE = (
     "`BayesianRND()` chooses its network by evidence. Both processes have an RBF kernel with one length scale a column "
-    "and noise, on standardised columns and labels: scikit-learn's has two restarts, GPyTorch's a hundred steps of "
-    "Adam at a rate of 0.1, in float64. *diabetes*: scikit-learn's 442 patients, ten columns. *digits*: its images of "
-    "64 pixels, with their values as labels. *friedman*: its synthetic problem of ten columns, five of which count, "
-    "with noise 1. *NLL* is the mean negative log likelihood of new labels, in nats, and *RMSE* their error, both in "
-    "units of the label. *goal* is the ratio asked for."
+    "and noise, on standardised columns and labels: scikit-learn's is fitted once from unit scales, GPyTorch's by a "
+    "hundred steps of Adam at a rate of 0.1, in float64. *diabetes*: scikit-learn's 442 patients, ten columns. "
+    "*friedman*: its synthetic problem of ten columns, five of which count, with noise 1. *NLL* is the mean negative "
+    "log likelihood of new labels, in nats, and *RMSE* their error, both in units of the label. *goal* is the ratio "
+    "asked for."
 )
 GOAL, STEPS = 2.0, 100
 
@@ -37,23 +36,20 @@ def cases(quick: bool) -> Iterator[Case]:
     n = 100 if quick else 350
     yield _case("diabetes", X[:n], y[:n], X[350:], y[350:], {})
     if not quick:
-        few = digits(1000, 500)
-        labels = digits(1500, 1).y[1000:]
-        yield _case("digits", few.X, few.y, few.X_test, labels, {"goal": GOAL})
-        X, y = datasets.make_friedman1(12_000, noise=1.0, random_state=0)
-        yield _case("friedman", X[:10_000], y[:10_000], X[10_000:], y[10_000:], None)
+        X, y = datasets.make_friedman1(3000, noise=1.0, random_state=0)
+        yield _case("friedman", X[:1000], y[:1000], X[1000:], y[1000:], {"goal": GOAL})
 
 
-def _case(name: str, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray, known: Row | None) -> Case:
-    """A table with its peers, or without where `known`, the columns of their rows, is None."""
+def _case(name: str, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray, known: Row) -> Case:
+    """A table; `known` are columns of the peers' rows."""
 
     def accuracy(found: Predicted) -> Row:
         mean, std = found
         rmse = float(np.sqrt(np.mean((y_test - mean) ** 2)))
         return {"NLL": float(-np.mean(norm.logpdf(y_test, mean, std))), "RMSE": rmse}
 
-    ways = {"scikit-learn": _scikit_learn, "GPyTorch": _gpytorch} if known is not None else {}
-    peers = {key: Way(partial(way, X, y, X_test), known=known or {}) for key, way in ways.items()}
+    ways = {"scikit-learn": _scikit_learn, "GPyTorch": _gpytorch}
+    peers = {key: Way(partial(way, X, y, X_test), known=known) for key, way in ways.items()}
     return Case(f"{name}, N = {len(X)}", Way(partial(_automatic, X, y, X_test)), peers, accuracy)
 
 
@@ -71,7 +67,7 @@ def _scikit_learn(X: np.ndarray, y: np.ndarray, X_test: np.ndarray) -> Predicted
 
     scales: Any = np.ones(X.shape[1])
     kernel = ConstantKernel() * RBF(scales) + WhiteKernel()
-    process = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=2, random_state=0)
+    process = GaussianProcessRegressor(kernel, normalize_y=True)
     with warnings.catch_warnings():  # a length scale at its bound: the column does not matter
         warnings.simplefilter("ignore")
         found: Any = make_pipeline(StandardScaler(), process).fit(X, y).predict(X_test, return_std=True)

@@ -18,9 +18,9 @@ NOTE = (
     "the largest that its networks are away from a far more accurate one. The peer is full-batch gradient descent of "
     "all networks at once in float32, at 0.95 of the largest stable rate: its seconds are those of *timed*, scaled to "
     "the *steps* after which the linear model of an infinitely wide network is within 1 %. Networks with many heads "
-    "for their width leave that model and take more. Momentum has half the largest stable rate of descent: with more it "
-    "ends farther from the flow. *linearised* is the same ensemble with `linearised=True`, which is trained exactly; its "
-    "distance is what the width leaves of the linear model. *goal* is the ratio asked for."
+    "for their width leave that model and take more. Momentum has half the largest stable rate of descent: with more "
+    "it ends farther from the flow. *linearised* is the same ensemble with `linearised=True`, which is trained "
+    "exactly; its distance is what the width leaves of the linear model. *goal* is the ratio asked for."
 )
 
 FLOW, TIGHT = GradientFlow(rtol=descent.ACCURACY), GradientFlow(rtol=descent.ACCURACY / 100)

@@ -203,12 +203,11 @@ def matrices(
         q2 = _alone(net, names[1], right)[0]
         layers = [between(net.phi, *both) for both in zip(q1[:-1], q2[:-1], strict=True)]
     found = [np.empty((len(left), len(right))) for _ in range(2)[only]]
-    products = np.matmul(left, right.T, out=found[0])  # all at once: BLAS would start its threads anew for every block
 
     def fill(rows: slice) -> None:
         cols = slice(rows.start if X2 is None else 0, len(right))
         steps = (lambda kappa, layer=layer: layer(kappa, rows, cols) for layer in layers)
-        values = _recursion(net, _first_layer(net, products[rows, cols]), steps)
+        values = _recursion(net, _first_layer(net, left[rows] @ right[cols].T), steps)
         for part, value in zip(found, values[only], strict=True):
             if X2 is None:
                 square = value[:, : len(value)]
