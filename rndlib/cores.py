@@ -4,8 +4,9 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -17,32 +18,6 @@ COUNT = "PYTHON_CPU_COUNT"
 """Number of cores that Python should count; from 3.13 on `os.process_cpu_count` reads it, too."""
 
 _in_thread = threading.local()
-
-
-class _OneThread:
-    """BLAS on one thread while anything runs in `parallel`: its own threads would wait, by spinning, on taken cores.
-
-    BLAS has one number of threads for the process, so the last to leave restores it.
-    """
-
-    def __init__(self):
-        self._lock, self._inside = threading.Lock(), 0
-        self._limit: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._limit = _libraries().limit(limits=1, user_api="blas")
-            self._inside += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                self._limit.restore_original_limits()
-
-
-_one_thread = _OneThread()
 
 
 @cache
@@ -83,7 +58,8 @@ def parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[
     """`[function(item) for item in items]`, on `count` threads.
 
     Compiled array code runs outside Python's lock, so threads suffice. A nested call runs its items one after the
-    other, because the cores are taken. The first error cancels the items that have not begun.
+    other, because the cores are taken. The first error cancels the items that have not begun. Called from the main
+    thread, BLAS has one thread meanwhile: its own would wait, by spinning, on cores that are taken.
     """
     items = list(items)
     if getattr(_in_thread, "busy", False) or len(items) == 1:
@@ -93,5 +69,6 @@ def parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[
         _in_thread.busy = True
         return function(item)
 
-    with _one_thread, ThreadPoolExecutor(count()) as pool:
+    alone = threading.current_thread() is threading.main_thread()  # the number is the process's: no other sets it
+    with _libraries().limit(limits=1, user_api="blas") if alone else nullcontext(), ThreadPoolExecutor(count()) as pool:
         return list(pool.map(occupied, items))

@@ -101,20 +101,14 @@ def test_two_threads_compile_a_program_once():
     assert traced == [7, 8, 7]
 
 
-def test_blas_has_one_thread_while_work_is_in_parallel_and_its_own_number_afterwards():
-    def threads():
+def test_blas_has_one_thread_while_the_main_thread_is_in_parallel():
+    def threads(_=None):
         return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
 
-    both_inside = threading.Barrier(2)
-
-    def one(item):
-        if item == 0:
-            both_inside.wait(timeout=60)
-        return threads()
-
     with threadpool_limits(limits=2, user_api="blas"):
-        before = threads()
-        assert parallel(one, [1]) == [before]  # one item alone leaves BLAS its threads
-        with ThreadPoolExecutor(2) as callers:  # two threads of the user's, of which one leaves before the other
-            assert list(callers.map(lambda _: parallel(one, range(3)), range(2))) == [[{1}] * 3] * 2
-        assert threads() == before
+        assert threads() == {2}
+        assert parallel(threads, [1]) == [{2}]  # one item alone leaves BLAS its threads
+        assert parallel(threads, range(3)) == [{1}] * 3
+        assert threads() == {2}
+        with ThreadPoolExecutor(1) as user:  # the number is the process's
+            assert user.submit(parallel, threads, range(3)).result() == [{2}] * 3
