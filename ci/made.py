@@ -12,7 +12,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = (
     "rndlib", "numpy", "scipy", "scikit-learn", "jax", "torch", "neural-tangents", "laplace-torch", "gpytorch",
-    "gpytorch", "gymnasium", "minigrid",
+    "gymnasium", "minigrid",
 )  # fmt: skip
 
 
