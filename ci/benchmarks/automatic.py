@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Iterator
 from functools import partial
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 
@@ -24,13 +23,13 @@ GOAL = 2.0
 
 def cases(quick: bool) -> Iterator[Case]:
     """The cases of a run."""
-    from sklearn import datasets
+    from sklearn.datasets import make_friedman1
 
-    rows: Any = datasets.load_diabetes(return_X_y=True)
-    order = np.random.default_rng(0).permutation(len(rows[1]))
-    yield _case("diabetes", rows[0][order], rows[1][order], 100 if quick else 350, {})
+    X, y = data.table("diabetes")
+    order = np.random.default_rng(0).permutation(len(y))
+    yield _case("diabetes", X[order], y[order], 100 if quick else 350, {})
     if not quick:
-        X, y = datasets.make_friedman1(1500, noise=1.0, random_state=0)
+        X, y = make_friedman1(1500, noise=1.0, random_state=0)
         yield _case("friedman", X, y, 1000, {"goal": GOAL})
 
 

@@ -19,7 +19,6 @@ from rndlib.training import weights
 ACCURACY = 1e-2
 """Distance of the test function from the converged one, relative to its norm, at which descent is done."""
 
-
 RATES = {0.0: 0.95 * 2, 0.9: 1.0}
 """Learning rate times the largest eigenvalue, by momentum: near the end of stability, 2, without one. With one, larger
 rates carry the network far from the flow on its way, and it ends at another function."""
@@ -86,7 +85,7 @@ def peers(
     start = [a.astype(np.float32) for layer in layers for a in layer]
     numbers = sum(a[0].size for a in start) + n_samples * ((net.depth - 1) * net.width + heads)
     ways = {}
-    for name, momentum in {"JAX, descent": 0.0, **({"JAX, momentum 0.9": 0.9} if goal else {})}.items():
+    for momentum in RATES if goal else (0.0,):
         steps = needed(*of, momentum)
         timed = steps.number if momentum else max(1, min(steps.number, work // (numbers * bodies)))
 
@@ -94,6 +93,7 @@ def peers(
             found = trained(net, X, y, steps, start, timed)
             return values(net, found, X_test) if goal and timed == steps.number else None
 
+        name = f"JAX, momentum {momentum}" if momentum else "JAX, descent"
         ways[name] = Way(functions, steps.number / timed, known(steps.number, timed, bodies, goal))
     return ways
 
