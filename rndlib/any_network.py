@@ -69,7 +69,6 @@ class AnyNetwork(ABC):
         self.scales = scales
         self.output_scale = None if output_scale is None else checks.positive("output_scale", output_scale)
         self._activations: dict[tuple[int, ...], int] = {}
-        self._examined: set[int] = set()  # hashes of the points that it has been tried on
         self._compared = 1  # outputs up to which scales are known not to depend on their number
 
     def __deepcopy__(self, memo: Any) -> "AnyNetwork":
@@ -77,7 +76,7 @@ class AnyNetwork(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         """With the scales that were measured here, wherever it is unpickled, and without weights."""
-        return {name: value for name, value in vars(self).items() if name not in ("_heads", "_templates")}
+        return {name: value for name, value in vars(self).items() if name not in ("_heads", "_templates", "_examined")}
 
     def with_output_scale(self, output_scale: float | None) -> "AnyNetwork":
         """The same network with its outputs multiplied by another number. It is not measured again."""
@@ -142,6 +141,11 @@ class AnyNetwork(ABC):
         if tried not in self._examined:
             examine(self, X)
             self._examined.add(tried)
+
+    @cached_property
+    def _examined(self) -> set[int]:
+        """Hashes of the points that it has been tried on, in this process."""
+        return set()
 
     # ------------------------------------------------------------------------------------------------------ parameters
 
