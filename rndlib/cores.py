@@ -4,9 +4,9 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -23,6 +23,15 @@ _in_thread = threading.local()
 @cache
 def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """BLAS with one thread meanwhile: its own would wait, by spinning, on cores that others need.
+
+    From the main thread alone: the number is the process's.
+    """
+    here = threading.current_thread() is threading.main_thread()
+    return _libraries().limit(limits=1, user_api="blas") if here else nullcontext()
 
 
 def count() -> int:
@@ -58,8 +67,7 @@ def parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[
     """`[function(item) for item in items]`, on `count` threads.
 
     Compiled array code runs outside Python's lock, so threads suffice. A nested call runs its items one after the
-    other, because the cores are taken. The first error cancels the items that have not begun. Called from the main
-    thread, BLAS has one thread meanwhile: its own would wait, by spinning, on cores that are taken.
+    other, because the cores are taken. The first error cancels the items that have not begun.
     """
     items = list(items)
     if getattr(_in_thread, "busy", False) or len(items) == 1:
@@ -69,6 +77,5 @@ def parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[
         _in_thread.busy = True
         return function(item)
 
-    alone = threading.current_thread() is threading.main_thread()  # the number is the process's: no other sets it
-    with _libraries().limit(limits=1, user_api="blas") if alone else nullcontext(), ThreadPoolExecutor(count()) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(count()) as pool:
         return list(pool.map(occupied, items))

@@ -91,8 +91,8 @@ class Linear:
     at the start, and J the tangent that the heads of a body share.
 
     trained: In place of parameters, a block has the layers of delta (bodies, heads + outputs, ...), in which Bayesian
-    RND's target J psi is included: delta starts at -psi, or at 0, and training adds -J' v with the v of
-    `linear.weights`. One column more per output has the mean, which is the function 0, trained on y.
+    RND's target J psi is included: delta starts at -psi, or at 0, and training adds -J' v of
+    `linear.trained`. One column more per output has the mean, which is the function 0, trained on y.
     """
 
     trained: Trained
@@ -127,11 +127,11 @@ class Linear:
                 means = _pushed(model, X, drawn, before, slice(r.shape[2], None)) - y.T
                 r = np.concatenate([r, np.broadcast_to(np.swapaxes(means, 1, 2), (len(block), *y.shape))], axis=2)
             if model._following is None:
-                v, left, by = linear.weights(backend, net, at, X, r, flow, model._noise)
+                pulled, left, by = linear.trained(backend, net, at, X, r, flow, model._noise)
             else:
-                v, left = linear.value_weights(backend, net, at, X, model._following, r, model.gamma), 0.0
+                pulled, left = linear.values(backend, net, at, X, model._following, r, model.gamma), 0.0
                 by = "matrices, at the fixed point of temporal differences"
-            delta = mapped(np.negative, linear.pulled_back(backend, net, at, X, v))
+            delta = mapped(np.negative, pulled)
             for layer, start in zip(delta, before, strict=False):  # layers and columns that start at 0 are left out
                 for own, more in zip(layer, start, strict=True):
                     own[:, : more.shape[1]] += more

@@ -11,17 +11,19 @@ alone. Their number of iterations grows with the root of the condition number, s
 first, by a Nystroem approximation of Theta from some of its columns (Frangella, Tropp and Udell, 2023).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
+from itertools import combinations_with_replacement
 from math import inf, log
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from scipy import linalg
 
 from rndlib.any_network import Network
-from rndlib.cores import slices
+from rndlib.cores import one_blas_thread, slices
 from rndlib.network import MLP
 from rndlib.theory.dynamics import fixed_point, gain
 from rndlib.training import matrices
@@ -36,8 +38,8 @@ from rndlib.training.weights import Params
 RANK = 800
 """Most columns of Theta of which the preconditioner is made."""
 
-BLOCK = 1024
-"""Rows of Theta that are computed at a time."""
+BLOCK = 2048
+"""Rows and columns of Theta that are computed at a time."""
 
 EXPECTED = 40
 """Products that conjugate gradients may take, to which the work of factorising Theta is compared."""
@@ -46,13 +48,11 @@ RTOL, ITERATIONS = 1e-6, 1000
 """Residual of each column after training, relative to the one before, and most products."""
 
 Rows = Float[np.ndarray, "columns n"]
-Product = Callable[[Rows], Rows]
-"""Theta times some vectors."""
 Some = Callable[[np.ndarray], Rows]
 """The columns of Theta with these numbers, in rows."""
 
 
-def weights(
+def trained(
     backend: Backend,
     net: Network,
     point: Params,
@@ -60,33 +60,34 @@ def weights(
     r: Columns,
     flow: GradientFlow,
     noise_std: float,
-) -> tuple[Columns, float, str]:
-    """v for each column of residuals r, with noise_std^2 on the diagonal of Theta.
+) -> tuple[Changes, float, str]:
+    """J' v for each column of residuals r, with noise_std^2 on the diagonal of Theta.
 
-    `point` has networks of one output. With v come the norm of the residual after training, relative to that of r, and
-    in words how v was found: by matrices of Theta, or, if they do not fit in the memory of `flow`, by one matrix or by
-    conjugate gradients. Raises a ValueError if Theta is singular and the training time is long enough for this to
+    `point` has networks of one output. With J' v come the norm of the residual after training, relative to that of r,
+    and in words how v was found: by matrices of Theta, or, if they do not fit in the memory of `flow`, by one matrix or
+    by conjugate gradients. Raises a ValueError if Theta is singular and the training time is long enough for this to
     matter, or if matrices do not fit and the time is finite.
     """
-    n, noise, size = len(X), noise_std**2, np.linalg.norm(r)
+    n, noise, size = len(X), noise_std**2, float(np.linalg.norm(r))
     by = f"matrices of {n:,} rows ({matrices.size(matrices.needed(n))} of {matrices.size(flow.memory)})"
     if matrices.needed(n) <= flow.memory:
         theta = np.add(*backend.tangent_kernels(net, point, X))[:, 0, 0] + noise * np.eye(n)
         v = np.stack([gain(A, residuals, flow.time, None) for A, residuals in zip(theta, r, strict=True)])
-        left = r - theta @ v
+        changes, left = pulled_back(backend, net, point, X, v), r - theta @ v
     elif flow.time < inf:
         raise ValueError(f"{matrices.refusal(n, flow.memory)}, or time = inf, for which they are not formed")
     else:
-        bodies = [mapped(lambda a, body=body: a[body : body + 1], point) for body in range(len(r))]
         one = 16 * n**2 <= flow.memory and isinstance(net, MLP) and _cheaper(net, n, r.shape[2])
         find = _by_one_matrix if one else partial(_by_products, rank=min(RANK, max(1, flow.memory // (16 * n))))
-        v = np.stack([find(backend, net, own, X, each, noise) for own, each in zip(bodies, r, strict=True)])
-        left = r - noise * v - transfer(backend, net, point, X, v, X).transpose(0, 2, 1)
+        bodies = [mapped(lambda a, body=body: a[body : body + 1], point) for body in range(len(r))]
+        found = [find(backend, net, own, X, each.T, noise) for own, each in zip(bodies, r, strict=True)]
+        each, left = zip(*found, strict=True)
+        changes = mapped(lambda *parts: np.concatenate(parts), *each)
         by = f"{'one matrix' if one else 'conjugate gradients'}: {by} do not fit"
-    return v, float(np.linalg.norm(left) / size) if size else 0.0, by
+    return changes, float(np.linalg.norm(left)) / (size or 1.0), by
 
 
-def value_weights(
+def values(
     backend: Backend,
     net: Network,
     point: Params,
@@ -94,39 +95,23 @@ def value_weights(
     following: tuple[Float[np.ndarray, "n *shape"], Float[np.ndarray, " n"]],
     r: Columns,
     gamma: float,
-) -> Columns:
-    """v at the fixed point of temporal differences, for each column r of the differences at the start.
+) -> Changes:
+    """J' v at the fixed point of temporal differences, for each column r of the differences at the start.
 
     Raises a ValueError where training would not come to it.
     """
     (X_next, discount), n = following, len(X)
     theta = np.add(*backend.tangent_kernels(net, point, np.concatenate([X, X_next])))[:, 0, 0]
     A = theta[:, :n, :n] - discount[:, None] * theta[:, n:, :n]
-    return np.stack([fixed_point(own.T, differences, gamma) for own, differences in zip(A, r, strict=True)])
+    v = np.stack([fixed_point(own.T, differences, gamma) for own, differences in zip(A, r, strict=True)])
+    return pulled_back(backend, net, point, X, v)
 
 
 def pulled_back(backend: Backend, net: Network, point: Params, X: Float[np.ndarray, "n *shape"], v: Columns) -> Changes:
     """J' v of networks of one output, for every column of v (bodies, N, columns), as many at a time as memory holds."""
-    return mapped(lambda *parts: np.concatenate(parts, axis=1), *_pulled(backend, net, point, X, v))
-
-
-def transfer(
-    backend: Backend,
-    net: Network,
-    point: Params,
-    X: Float[np.ndarray, "n *shape"],
-    v: Columns,
-    X_test: Float[np.ndarray, "t *shape"],
-) -> Float[np.ndarray, "bodies columns t"]:
-    """Theta(X_test, X) v of networks of one output, for every column of v (bodies, N, columns)."""
-    pulled = _pulled(backend, net, point, X, v)
-    return np.concatenate([backend.push_forward(net, point, each, X_test) for each in pulled], axis=1)
-
-
-def _pulled(backend: Backend, net: Network, point: Params, X: np.ndarray, v: Columns) -> Iterator[Changes]:
-    """J' v of some columns at a time."""
     groups = (v[:, :, some] for some in slices(v.shape[2], column_group(net, len(v))))
-    return (backend.pull_back(net, point, X, group) for group in groups)
+    parts = [backend.pull_back(net, point, X, group) for group in groups]
+    return mapped(lambda *parts: np.concatenate(parts, axis=1), *parts)
 
 
 def _cheaper(net: MLP, n: int, columns: int) -> bool:
@@ -135,52 +120,62 @@ def _cheaper(net: MLP, n: int, columns: int) -> bool:
 
 
 def _by_one_matrix(
-    backend: Backend, net: Network, own: Params, X: np.ndarray, r: Float[np.ndarray, "n columns"], noise: float
-) -> Float[np.ndarray, "n columns"]:
-    """v for the columns of r, of one body, by the factor of Theta."""
-    A = np.empty((len(X), len(X)))
-    for rows in slices(len(X), BLOCK):
-        A[rows] = backend.kernel_between(net, own, X[rows], X)[0]
-    A.flat[:: len(X) + 1] += noise
-    return gain(A, r, inf, None, overwrite=True)
+    backend: Backend, net: Network, own: Params, X: np.ndarray, r: Rows, noise: float
+) -> tuple[Changes, Rows]:
+    """J' v and the residuals after training, of one body and from its r, by the factor of Theta."""
+    n, size = len(X), min(BLOCK, len(X))
+    A = np.empty((n, n))
+    # The last block reaches back, so that all have one shape and share a program.
+    blocks = [slice(start, start + size) for start in (min(start, n - size) for start in range(0, n, size))]
+    for left, right in combinations_with_replacement(blocks, 2):
+        A[left, right] = backend.kernel_between(net, own, X[left], X[right])[0]
+        A[right, left] = A[left, right].T
+    A.flat[:: n + 1] += noise
+    v = gain(A, r.T, inf, None, overwrite=True).T
+    changes = pulled_back(backend, net, own, X, v.T[None])
+    return changes, r - noise * v - backend.push_forward(net, own, changes, X)[0]
 
 
 def _by_products(
-    backend: Backend,
-    net: Network,
-    own: Params,
-    X: np.ndarray,
-    r: Float[np.ndarray, "n columns"],
-    noise: float,
-    rank: int,
-) -> Float[np.ndarray, "n columns"]:
+    backend: Backend, net: Network, own: Params, X: np.ndarray, r: Rows, noise: float, rank: int
+) -> tuple[Changes, Rows]:
     """The same by products with Theta."""
 
-    def product(vectors: Rows) -> Rows:
-        return transfer(backend, net, own, X, vectors.T[None], X)[0]
+    def pull(v: Rows) -> Changes:
+        return pulled_back(backend, net, own, X, v.T[None])
+
+    def push(changes: Changes) -> Rows:
+        return backend.push_forward(net, own, changes, X)[0]
 
     def some(numbers: np.ndarray) -> Rows:
         blocks = slices(len(numbers), max(1, FORMED // net.parameters(1)))
         return np.concatenate([backend.kernel_between(net, own, X, X[numbers[block]])[0] for block in blocks], 1).T
 
-    return solve(product, some, r.T, noise, rank).T
+    return solve(pull, push, some, r, noise, rank)
 
 
-def solve(product: Product, some: Some, r: Rows, noise: float, rank: int) -> Rows:
-    """v with (Theta + noise I) v = r, up to RTOL. The preconditioner is always of the same columns.
+def solve(
+    pull: Callable[[Rows], Any], push: Callable[[Any], Rows], some: Some, r: Rows, noise: float, rank: int
+) -> tuple[Any, Rows]:
+    """J' v with (Theta + noise I) v = r, up to RTOL, and the residuals of v.
 
-    Raises a ValueError if the vectors have not converged after ITERATIONS products, or only by a recurrence that has
-    lost the residual to rounding.
+    `pull` multiplies by J', `push` by J, and `some` has columns of Theta. Raises a ValueError if the vectors have not
+    converged after ITERATIONS products, or only by a recurrence that has lost the residual to rounding.
     """
-    values, precondition = _preconditioner(some, r.shape[1], noise, rank)
-    v, unsolved = conjugate_gradients(lambda v: product(v) + noise * v, precondition, r, RTOL, ITERATIONS, _NUMPY, inf)
-    residual = np.linalg.norm(r - product(v) - noise * v, axis=1)
-    left = float((residual / np.maximum(np.linalg.norm(r, axis=1), np.finfo(float).tiny)).max())
+    n = r.shape[1]
+    values, precondition = _preconditioner(some, n, noise, rank)
+    with one_blas_thread():  # its threads would wait, by spinning, on the cores that the products need
+        v, unsolved = conjugate_gradients(
+            lambda v: push(pull(v)) + noise * v, precondition, r, RTOL, ITERATIONS, _NUMPY, inf
+        )
+    changes = pull(v)
+    residual = r - noise * v - push(changes)
+    before = np.maximum(np.linalg.norm(r, axis=1), np.finfo(float).tiny)
+    left = float((np.linalg.norm(residual, axis=1) / before).max())
     if not unsolved.any() and left <= 10 * RTOL:
-        return v
+        return changes, residual
     # With condition number c, k iterations leave 2 e^{-2 k / sqrt(c)} of the error. The preconditioner leaves about
     # four times the smallest eigenvalue that it takes out, and rounding eps times the largest, over the noise.
-    n = r.shape[1]
     enough = max(4 * values[0] * (log(2 / RTOL) / (2 * ITERATIONS)) ** 2, n * np.finfo(float).eps * values[-1] / RTOL)
     raise ValueError(
         f"X: the tangent kernel of its {n} rows is too near to singular to train without forming it (conjugate "
@@ -201,7 +196,7 @@ def _preconditioner(
     inner = C[:, numbers]
     # A shift by rounding keeps it positive definite.
     inner.flat[:: len(inner) + 1] += len(inner) * np.finfo(float).eps * float(np.linalg.norm(inner))
-    B = linalg.solve_triangular(linalg.cholesky(inner, lower=True), C, lower=True)
+    B = linalg.solve_triangular(linalg.cholesky(inner, lower=True), C, lower=True, overwrite_b=True, check_finite=False)
     square = B @ B.T
     values = linalg.eigvalsh(square)
     square.flat[:: len(square) + 1] += max(noise + max(values[0], 0.0), np.finfo(float).eps * values[-1])
