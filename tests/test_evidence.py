@@ -123,7 +123,7 @@ def test_what_is_given_is_kept():
 def test_of_several_ends_the_smallest_loss_is_kept(monkeypatch):
     losses = {2: 7.0, 3: 5.0, 4: 6.0}
     monkeypatch.setattr(evidence, "DEPTHS", losses)
-    monkeypatch.setattr(evidence, "_climb", lambda data, depth, start, *_: (start, losses[depth]))
+    monkeypatch.setattr(evidence, "_climb", lambda _data, _bounds, _noise, _most, start: (*start, losses[start[0]]))
     assert evidence.maximise(X, Y).net.depth == 3
 
 

@@ -10,6 +10,7 @@ in which columns of X and y have deviation 1.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from math import log, pi
 from typing import Any
 
@@ -19,6 +20,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh, get_lapack_funcs
 from scipy.optimize import minimize
 
+from rndlib.cores import parallel
 from rndlib.network import MLP
 from rndlib.theory import erf, kernels
 
@@ -40,6 +42,7 @@ _INPUT_SCALE, _WEIGHT, _BIAS, _OUTPUT, _NOISE = (1e-3, 1e4), (0.1, 10.0), (1e-2,
 _RATIOS = np.exp(np.linspace(-20, 10, 3001))  # that `of_kernel` tries
 _EPS = 1e-13  # smallest eigenvalue over the largest, of a matrix that is not singular
 _ENOUGH = 1e-5  # change of the loss in an iteration that ends L-BFGS, relative to it
+_KEPT = 30  # iterations whose slopes it keeps: more than ten columns have hyperparameters, where 10 take twice as long
 _REFUSED = 1e10  # in place of infinity, which L-BFGS cannot interpolate
 
 Points = Float[np.ndarray, "n d"]
@@ -95,9 +98,8 @@ def maximise(
         starts.append((alone.net.depth, np.clip(np.log(found), *bounds.T)))
     # A few points take each start near its optimum, but only all of them tell which optimum is best.
     for rows, iterations in ((few, _TRIAL), (order, _TRIAL // 2), (order, _FULL)):
-        data = X[rows], Y[rows], phi[rows]
-        ends = [(depth, *_climb(data, depth, at, bounds, noise_std, iterations)) for depth, at in starts]
-        ends.sort(key=lambda end: end[2])
+        climb = partial(_climb, (X[rows], Y[rows], phi[rows]), bounds, noise_std, iterations)
+        ends = sorted(parallel(climb, starts), key=lambda end: end[2])
         starts = [(depth, at) for depth, at, _ in ends]
         if rows is order:  # the best of each depth
             starts = list({depth: (depth, at) for depth, at in reversed(starts)}.values())
@@ -145,18 +147,19 @@ def _read(at: Vector, depth: int, noise_std: float | None) -> tuple[MLP, Vector,
 
 
 def _climb(
-    data: tuple[Points, Labels, Features], depth: int, start: Vector, bounds: Bounds, noise_std: Any, iterations: int
-) -> tuple[Vector, float]:
-    """Where L-BFGS ends from `start`, and its loss there; _REFUSED if no kernel was definite."""
+    data: tuple[Points, Labels, Features], bounds: Bounds, noise_std: Any, iterations: int, start: tuple[int, Vector]
+) -> tuple[int, Vector, float]:
+    """Depth, where L-BFGS ends from a start at that depth, and its loss there; _REFUSED if no kernel was definite."""
+    depth, at = start
 
     def loss(at: Vector) -> tuple[float, Vector]:
         value, slope = negative_log_evidence(*data, *_read(at, depth, noise_std))
         improbable, back = _prior(at, bounds)
         return min(value + improbable, _REFUSED), slope + back
 
-    options = {"maxiter": iterations, "ftol": _ENOUGH}
-    end: Any = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    return end.x, float(end.fun)
+    options = {"maxiter": iterations, "ftol": _ENOUGH, "maxcor": _KEPT}
+    end: Any = minimize(loss, at, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return depth, end.x, float(end.fun)
 
 
 def negative_log_evidence(
