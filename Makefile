@@ -71,8 +71,7 @@ test: environment
 	@$(MAKE) $(SIDE_BY_SIDE) $(SYNC) units-1 units-2 papermill moved lint
 
 check: environment .venv-newest/stamp small
-	@$(MAKE) $(SIDE_BY_SIDE) $(SYNC) verdicts newest
-	@$(MAKE) guard
+	@$(MAKE) $(SIDE_BY_SIDE) $(SYNC) verdicts newest; failed=$$?; $(MAKE) guard && exit $$failed
 
 lint:
 	$(BIN)/ruff check .

@@ -21,6 +21,10 @@ def kernel(seed: int, n: int, decay: float) -> np.ndarray:
     return n * (vectors * np.arange(1.0, n + 1) ** -decay) @ vectors.T
 
 
+def nystroem(A: np.ndarray, noise: float, rank: int) -> linear.Nystroem:
+    return linear.Nystroem.of(lambda some: A[some], len(A), noise, rank)
+
+
 def same(v: np.ndarray) -> np.ndarray:
     """A product with J' = I."""
     return v
@@ -37,7 +41,7 @@ def same(v: np.ndarray) -> np.ndarray:
 )
 def test_it_solves_the_system(seed, n, columns, decay, noise, rank):
     A, r = kernel(seed, n, decay), np.random.default_rng(seed + 1).standard_normal((n, columns))
-    v, residual = (a.T for a in linear.solve(same, lambda v: v @ A, lambda some: A[some], r.T, noise, rank))
+    v, residual = (a.T for a in linear.solve(same, lambda v: v @ A, nystroem(A, noise, rank), r.T, noise))
     left = r - A @ v - noise * v
     assert (np.linalg.norm(left, axis=0) <= 2 * linear.RTOL * np.linalg.norm(r, axis=0)).all()
     np.testing.assert_allclose(residual, left, rtol=0, atol=1e-12 * np.abs(r).max())
@@ -48,7 +52,7 @@ def test_the_preconditioner_leaves_few_iterations():
     counts = {}
     for rank in (1, 100):
         products = []
-        linear.solve(same, lambda v, to=products: to.append(v) or v @ A, lambda some: A[some], r.T, 0.01, rank)
+        linear.solve(same, lambda v, to=products: to.append(v) or v @ A, nystroem(A, 0.01, rank), r.T, 0.01)
         counts[rank] = len(products)
     assert 2 * counts[100] < 20 < counts[1]
 
@@ -56,7 +60,7 @@ def test_the_preconditioner_leaves_few_iterations():
 def test_zero_residuals_stay_zero():
     r = np.zeros((5, 2))
     r[:, 1] = 1.0
-    v, _ = linear.solve(same, lambda v: 2.0 * v, lambda some: 2.0 * np.eye(5)[some], r.T, 1.0, 3)
+    v, _ = linear.solve(same, lambda v: 2.0 * v, nystroem(2.0 * np.eye(5), 1.0, 3), r.T, 1.0)
     np.testing.assert_allclose(v, r.T / 3, atol=1e-12)
 
 
@@ -120,6 +124,6 @@ def test_the_noise_that_is_advised_is_enough():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(linear, "ITERATIONS", 40)
         with pytest.raises(ValueError, match="noise_std of about") as refused:
-            linear.solve(same, lambda v: v @ A, lambda some: A[some], r.T, 1e-4, 10)
+            linear.solve(same, lambda v: v @ A, nystroem(A, 1e-4, 10), r.T, 1e-4)
         enough = float(str(refused.value).split("noise_std of about ")[1].split()[0])
-        linear.solve(same, lambda v: v @ A, lambda some: A[some], r.T, enough**2, 10)
+        linear.solve(same, lambda v: v @ A, nystroem(A, enough**2, 10), r.T, enough**2)

@@ -30,8 +30,8 @@ DEPTHS = (2, 3)
 MOST_ROWS = 1500
 """Rows on which the evidence is computed."""
 
-# Points that the starts are tried on, and iterations there.
-_FEW, _TRIAL, _FULL = 200, 20, 100
+# Points on which starts are tried and compared, and iterations there and on all points.
+_FEW, _TRIAL, _SOME, _FULL = 200, 20, 500, 100
 # (sigma_w, sigma_b) to start from: with small biases the network is a smooth function of scalar products, with large
 # ones of differences of points. Evidence has optima of both kinds.
 _STARTS = [(1.0, 0.5), (0.5, 8.0)]
@@ -96,12 +96,12 @@ def maximise(
         alone = maximise(X, y, noise_std=noise_std, input_scales=input_scales)
         found = [*alone.input_scales, alone.net.sigma_w, alone.net.sigma_b, alone.output_scale, alone.noise_std or 1.0]
         starts.append((alone.net.depth, np.clip(np.log(found), *bounds.T)))
-    # A few points take each start near its optimum, but only all of them tell which optimum is best.
-    for rows, iterations in ((few, _TRIAL), (order, _TRIAL // 2), (order, _FULL)):
+    # A few points take each start near its optimum, some tell which is best of a depth, and all which depth is.
+    for rows, iterations in ((few, _TRIAL), (order[:_SOME], _TRIAL // 2), (order, _FULL)):
         climb = partial(_climb, (X[rows], Y[rows], phi[rows]), bounds, noise_std, iterations)
         ends = sorted(parallel(climb, starts), key=lambda end: end[2])
         starts = [(depth, at) for depth, at, _ in ends]
-        if rows is order:  # the best of each depth
+        if rows is not few:
             starts = list({depth: (depth, at) for depth, at in reversed(starts)}.values())
     depth, at, loss = ends[0]
     if loss >= _REFUSED:

@@ -5,18 +5,18 @@ its function is Theta_xX v, with v = Theta^-1 (I - e^{-t Theta}) r for the resid
 share one N x N system, at any width and number of heads, where training on shared parameters would have one of
 N K x N K.
 
-Where several N x N matrices do not fit in memory but one does, and its factor takes less work than products, Theta is
-factorised in place. Otherwise conjugate gradients solve for all columns of r at the same time, from products with Theta
-alone. Their number of iterations grows with the root of the condition number, so the large eigenvalues are taken out
-first, by a Nystroem approximation of Theta from some of its columns (Frangella, Tropp and Udell, 2023).
+Where several N x N matrices do not fit in memory, conjugate gradients solve for all columns of r at the same time, from
+products with Theta alone. Their number of iterations grows with the root of the condition number, so the large
+eigenvalues are taken out first, by a Nystroem approximation of Theta from some of its columns (Frangella, Tropp and
+Udell, 2023). It also tells about how many products are left to do: where one matrix fits in memory and its factor takes
+less work, Theta is factorised in place.
 """
 
 from collections.abc import Callable
-from functools import partial
 from itertools import combinations_with_replacement
-from math import inf, log
+from math import inf, log, sqrt
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -41,15 +41,47 @@ RANK = 800
 BLOCK = 2048
 """Rows and columns of Theta that are computed at a time."""
 
-EXPECTED = 40
-"""Products that conjugate gradients may take, to which the work of factorising Theta is compared."""
-
 RTOL, ITERATIONS = 1e-6, 1000
 """Residual of each column after training, relative to the one before, and most products."""
 
 Rows = Float[np.ndarray, "columns n"]
 Some = Callable[[np.ndarray], Rows]
 """The columns of Theta with these numbers, in rows."""
+
+
+class Nystroem(NamedTuple):
+    """B'B, which is near to Theta: its smallest and largest eigenvalue, and the inverse of B'B + s I up to a factor.
+
+    All other eigenvalues of Theta count as the smallest of B'B, so s is that and the noise.
+    """
+
+    smallest: float
+    largest: float
+    precondition: Callable[[Rows], Rows]
+
+    @classmethod
+    def of(cls, some: Some, n: int, noise: float, rank: int) -> "Nystroem":
+        """That of `rank` columns, always the same."""
+        numbers = np.random.default_rng(0).permutation(n)[:rank]
+        C = some(numbers)
+        inner = C[:, numbers]
+        # A shift by rounding keeps it positive definite.
+        inner.flat[:: len(inner) + 1] += len(inner) * np.finfo(float).eps * float(np.linalg.norm(inner))
+        lower = linalg.cholesky(inner, lower=True)
+        B = linalg.solve_triangular(lower, C, lower=True, overwrite_b=True, check_finite=False)
+        square = B @ B.T
+        values = linalg.eigvalsh(square)
+        square.flat[:: len(square) + 1] += max(noise + max(values[0], 0.0), np.finfo(float).eps * values[-1])
+        factor = linalg.cho_factor(square)
+        return cls(float(values[0]), float(values[-1]), lambda v: v - linalg.cho_solve(factor, B @ v.T).T @ B)
+
+    def products(self, noise: float) -> float:
+        """About how many products with Theta conjugate gradients take.
+
+        With condition number c, k of them leave 2 e^{-2 k / sqrt(c)} of the error, and the preconditioner leaves about
+        four times the smallest eigenvalue that it takes out.
+        """
+        return log(2 / RTOL) / 2 * sqrt(1 + 4 * max(self.smallest, 0.0) / noise) if noise else inf
 
 
 def trained(
@@ -77,13 +109,10 @@ def trained(
     elif flow.time < inf:
         raise ValueError(f"{matrices.refusal(n, flow.memory)}, or time = inf, for which they are not formed")
     else:
-        one = 16 * n**2 <= flow.memory and isinstance(net, MLP) and _cheaper(net, n, r.shape[2])
-        find = _by_one_matrix if one else partial(_by_products, rank=min(RANK, max(1, flow.memory // (16 * n))))
         bodies = [mapped(lambda a, body=body: a[body : body + 1], point) for body in range(len(r))]
-        found = [find(backend, net, own, X, each.T, noise) for own, each in zip(bodies, r, strict=True)]
-        each, left = zip(*found, strict=True)
-        changes = mapped(lambda *parts: np.concatenate(parts), *each)
-        by = f"{'one matrix' if one else 'conjugate gradients'}: {by} do not fit"
+        found = [_without(backend, net, own, X, each.T, flow, noise) for own, each in zip(bodies, r, strict=True)]
+        each, left, ways = zip(*found, strict=True)
+        changes, by = mapped(lambda *parts: np.concatenate(parts), *each), f"{ways[0]}: {by} do not fit"
     return changes, float(np.linalg.norm(left)) / (size or 1.0), by
 
 
@@ -114,32 +143,11 @@ def pulled_back(backend: Backend, net: Network, point: Params, X: Float[np.ndarr
     return mapped(lambda *parts: np.concatenate(parts, axis=1), *parts)
 
 
-def _cheaper(net: MLP, n: int, columns: int) -> bool:
-    """Whether forming and factorising Theta takes less arithmetic than its products with so many columns."""
-    return n * (n / 3 + 4 * net.width * net.depth) <= EXPECTED * 4 * net.parameters(1) * columns
-
-
-def _by_one_matrix(
-    backend: Backend, net: Network, own: Params, X: np.ndarray, r: Rows, noise: float
-) -> tuple[Changes, Rows]:
-    """J' v and the residuals after training, of one body and from its r, by the factor of Theta."""
-    n, size = len(X), min(BLOCK, len(X))
-    A = np.empty((n, n))
-    # The last block reaches back, so that all have one shape and share a program.
-    blocks = [slice(start, start + size) for start in (min(start, n - size) for start in range(0, n, size))]
-    for left, right in combinations_with_replacement(blocks, 2):
-        A[left, right] = backend.kernel_between(net, own, X[left], X[right])[0]
-        A[right, left] = A[left, right].T
-    A.flat[:: n + 1] += noise
-    v = gain(A, r.T, inf, None, overwrite=True).T
-    changes = pulled_back(backend, net, own, X, v.T[None])
-    return changes, r - noise * v - backend.push_forward(net, own, changes, X)[0]
-
-
-def _by_products(
-    backend: Backend, net: Network, own: Params, X: np.ndarray, r: Rows, noise: float, rank: int
-) -> tuple[Changes, Rows]:
-    """The same by products with Theta."""
+def _without(
+    backend: Backend, net: Network, own: Params, X: np.ndarray, r: Rows, flow: GradientFlow, noise: float
+) -> tuple[Changes, Rows, str]:
+    """J' v and the residuals after training, of one body and from its r, without room for all matrices, and how."""
+    n, columns = len(X), len(r)
 
     def pull(v: Rows) -> Changes:
         return pulled_back(backend, net, own, X, v.T[None])
@@ -151,57 +159,57 @@ def _by_products(
         blocks = slices(len(numbers), max(1, FORMED // net.parameters(1)))
         return np.concatenate([backend.kernel_between(net, own, X, X[numbers[block]])[0] for block in blocks], 1).T
 
-    return solve(pull, push, some, r, noise, rank)
+    nystroem = Nystroem.of(some, n, noise, min(RANK, max(1, flow.memory // (16 * n))))
+    if matrices.needed(n, matrices.FACTORISED) <= flow.memory and isinstance(net, MLP):
+        # Arithmetic per point. That of a Cholesky factorisation, n^2 / 3, takes half as long as the same of products.
+        if n * (n / 6 + net.width * net.depth) <= 4 * net.parameters(1) * columns * nystroem.products(noise):
+            v = gain(_theta(backend, net, own, X, noise), r.T, inf, None, overwrite=True).T
+            changes = pull(v)
+            return changes, r - noise * v - push(changes), "one matrix"
+    return *solve(pull, push, nystroem, r, noise), "conjugate gradients"
+
+
+def _theta(backend: Backend, net: MLP, own: Params, X: np.ndarray, noise: float) -> Float[np.ndarray, "n n"]:
+    """Theta of one body, with noise on the diagonal."""
+    n, size = len(X), min(BLOCK, len(X))
+    A = np.empty((n, n))
+    # The last block reaches back, so that all have one shape and share a program.
+    blocks = [slice(start, start + size) for start in (min(start, n - size) for start in range(0, n, size))]
+    for left, right in combinations_with_replacement(blocks, 2):
+        A[left, right] = backend.kernel_between(net, own, X[left], X[right])[0]
+        A[right, left] = A[left, right].T
+    A.flat[:: n + 1] += noise
+    return A
 
 
 def solve(
-    pull: Callable[[Rows], Any], push: Callable[[Any], Rows], some: Some, r: Rows, noise: float, rank: int
+    pull: Callable[[Rows], Any], push: Callable[[Any], Rows], nystroem: Nystroem, r: Rows, noise: float
 ) -> tuple[Any, Rows]:
-    """J' v with (Theta + noise I) v = r, up to RTOL, and the residuals of v.
+    """J' v with (Theta + noise I) v = r, up to RTOL, and the residuals of v. `pull` multiplies by J', `push` by J.
 
-    `pull` multiplies by J', `push` by J, and `some` has columns of Theta. Raises a ValueError if the vectors have not
-    converged after ITERATIONS products, or only by a recurrence that has lost the residual to rounding.
+    Raises a ValueError if the vectors have not converged after ITERATIONS products, or only by a recurrence that has
+    lost the residual to rounding.
     """
-    n = r.shape[1]
-    values, precondition = _preconditioner(some, n, noise, rank)
     with one_blas_thread():  # its threads would wait, by spinning, on the cores that the products need
         v, unsolved = conjugate_gradients(
-            lambda v: push(pull(v)) + noise * v, precondition, r, RTOL, ITERATIONS, _NUMPY, inf
+            lambda v: push(pull(v)) + noise * v, nystroem.precondition, r, RTOL, ITERATIONS, _NUMPY, inf
         )
-    changes = pull(v)
+    changes, n = pull(v), r.shape[1]
     residual = r - noise * v - push(changes)
     before = np.maximum(np.linalg.norm(r, axis=1), np.finfo(float).tiny)
     left = float((np.linalg.norm(residual, axis=1) / before).max())
     if not unsolved.any() and left <= 10 * RTOL:
         return changes, residual
-    # With condition number c, k iterations leave 2 e^{-2 k / sqrt(c)} of the error. The preconditioner leaves about
-    # four times the smallest eigenvalue that it takes out, and rounding eps times the largest, over the noise.
-    enough = max(4 * values[0] * (log(2 / RTOL) / (2 * ITERATIONS)) ** 2, n * np.finfo(float).eps * values[-1] / RTOL)
+    # The inverse of `products`; and rounding leaves eps times the largest eigenvalue, over the noise.
+    enough = max(
+        4 * nystroem.smallest * (log(2 / RTOL) / (2 * ITERATIONS)) ** 2,
+        n * np.finfo(float).eps * nystroem.largest / RTOL,
+    )
     raise ValueError(
         f"X: the tangent kernel of its {n} rows is too near to singular to train without forming it (conjugate "
         f"gradients leave a residual of {left:.0e}): give noise_std of about {enough**0.5:.2g} or more where it is "
         "offered, or more memory"
     )
-
-
-def _preconditioner(
-    some: Some, n: int, noise: float, rank: int
-) -> tuple[Float[np.ndarray, " rank"], Callable[[Rows], Rows]]:
-    """Ascending eigenvalues of B'B, which is near to Theta, and the inverse of B'B + s I up to a factor.
-
-    B has `rank` rows. All other eigenvalues of Theta count as the smallest of B'B, so s is that and the noise.
-    """
-    numbers = np.random.default_rng(0).permutation(n)[:rank]
-    C = some(numbers)
-    inner = C[:, numbers]
-    # A shift by rounding keeps it positive definite.
-    inner.flat[:: len(inner) + 1] += len(inner) * np.finfo(float).eps * float(np.linalg.norm(inner))
-    B = linalg.solve_triangular(linalg.cholesky(inner, lower=True), C, lower=True, overwrite_b=True, check_finite=False)
-    square = B @ B.T
-    values = linalg.eigvalsh(square)
-    square.flat[:: len(square) + 1] += max(noise + max(values[0], 0.0), np.finfo(float).eps * values[-1])
-    factor = linalg.cho_factor(square)
-    return values, lambda v: v - linalg.cho_solve(factor, B @ v.T).T @ B
 
 
 def _while(condition: Callable[..., bool], step: Callable[..., object], state: object) -> object:

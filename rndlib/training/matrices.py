@@ -1,12 +1,13 @@
 """Whether N x N matrices fit in memory, and what to say if they do not."""
 
-HELD = 6
-"""N x N matrices of float64 that one body's training holds at the same time."""
+HELD, FACTORISED = 6, 2
+"""N x N matrices of float64 that one body's training holds at the same time: with Theta, and if it is factorised in
+place."""
 
 
-def needed(n: int) -> int:
+def needed(n: int, held: int = HELD) -> int:
     """Bytes of the matrices over n training points."""
-    return 8 * HELD * n**2
+    return 8 * held * n**2
 
 
 def size(n_bytes: int) -> str:
