@@ -107,7 +107,8 @@ def test_every_way_to_samples_comes_near_the_posterior():
     from benchmarks import samples
 
     model = BayesianRND(MLP(3, width=1024), 200, noise_std=0.1, linearised=True)
-    made = samples._case("c", 60, 60, 200, model, {"Nyström": samples._nystrom})
+    peers = {"Cholesky": samples._cholesky, "Nyström": samples._nystrom}
+    made = samples._case("c", datasets.toy(0, n_train=60, n_test=60), 200, model, peers)
     found = {name: made.accuracy(way.call()) for name, way in made.ways.items()}
     assert found["NTK-GP, Cholesky"]["mean"] == 0
     # 200 samples: six standard deviations of their variance at one point alone.

@@ -32,9 +32,11 @@ Samples = tuple[np.ndarray, np.ndarray]
 def cases(quick: bool) -> Iterator[Case]:
     """The cases of a run."""
     for n in (300,) if quick else (1000, 3000, 10_000):
-        yield _linearised(f"linearised, N = T = {n}", datasets.toy(0, n_train=n, n_test=n), 128 if quick else 1024)
-    if not quick:
-        yield _linearised("linearised, friedman, N = T = 10000", friedman(10_000), 1024)
+        net, data = MLP(3, width=128 if quick else 1024), datasets.toy(0, n_train=n, n_test=n)
+        yield _linearised(f"linearised, N = T = {n}", data, net, {"Cholesky": _cholesky, "Nyström": _nystrom})
+    if not quick:  # without Cholesky factors, which take minutes again
+        name = "linearised, friedman, N = T = 10000"
+        yield _linearised(name, friedman(10_000), MLP(10, width=1024), {"Nyström": _nystrom})
     trained = BayesianRND(MLP(3, width=512 if quick else 1024), 16, 32, noise_std=NOISE_STD)
     yield _case("trained, N = 10, T = 1000", datasets.toy(0, n_test=1000), 512, trained, {"Cholesky": _cholesky})
 
@@ -48,12 +50,8 @@ def friedman(n: int) -> datasets.Regression:
     return datasets.Regression(X[:n], y[:n] + NOISE_STD * np.random.default_rng(1).standard_normal(n), X[n:])
 
 
-def _linearised(name: str, data: datasets.Regression, width: int) -> Case:
-    net = MLP(data.X.shape[1], width=width)
-    model = BayesianRND(net, 32, noise_std=NOISE_STD, linearised=True)
-    # A factor of 10,000 rows takes a minute; that of fewer shows the ratio.
-    exact = {} if "friedman" in name else {"Cholesky": _cholesky}
-    return _case(name, data, 32, model, {**exact, "Nyström": _nystrom})
+def _linearised(name: str, data: datasets.Regression, net: MLP, peers: dict[str, Callable[..., Samples]]) -> Case:
+    return _case(name, data, 32, BayesianRND(net, 32, noise_std=NOISE_STD, linearised=True), peers)
 
 
 def _case(

@@ -160,16 +160,17 @@ def _without(
         return np.concatenate([backend.kernel_between(net, own, X, X[numbers[block]])[0] for block in blocks], 1).T
 
     nystroem = Nystroem.of(some, n, noise, min(RANK, max(1, flow.memory // (16 * n))))
-    if matrices.needed(n, matrices.FACTORISED) <= flow.memory and isinstance(net, MLP):
-        # Arithmetic per point. That of a Cholesky factorisation, n^2 / 3, takes half as long as the same of products.
-        if n * (n / 6 + net.width * net.depth) <= 4 * net.parameters(1) * columns * nystroem.products(noise):
-            v = gain(_theta(backend, net, own, X, noise), r.T, inf, None, overwrite=True).T
-            changes = pull(v)
-            return changes, r - noise * v - push(changes), "one matrix"
+    # Arithmetic per point. That of a Cholesky factorisation, n^2 / 3, takes half as long as the same of products.
+    formed = n * (n / 6 + net.width * net.depth) if isinstance(net, MLP) else inf
+    instead = formed < 4 * net.parameters(1) * columns * nystroem.products(noise)
+    if instead and matrices.needed(n, matrices.FACTORISED) <= flow.memory:
+        v = gain(_theta(backend, net, own, X, noise), r.T, inf, None, overwrite=True).T
+        changes = pull(v)
+        return changes, r - noise * v - push(changes), "one matrix"
     return *solve(pull, push, nystroem, r, noise), "conjugate gradients"
 
 
-def _theta(backend: Backend, net: MLP, own: Params, X: np.ndarray, noise: float) -> Float[np.ndarray, "n n"]:
+def _theta(backend: Backend, net: Network, own: Params, X: np.ndarray, noise: float) -> Float[np.ndarray, "n n"]:
     """Theta of one body, with noise on the diagonal."""
     n, size = len(X), min(BLOCK, len(X))
     A = np.empty((n, n))
