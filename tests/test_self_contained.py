@@ -123,6 +123,8 @@ def test_a_linearised_prediction_does_not_pass_over_the_training_set(monkeypatch
     from rndlib.training import linear
 
     model = BayesianRND(MLP(3, width=32), 3, 2, linearised=True).fit(DATA.X, DATA.y)
-    monkeypatch.setattr(linear, "transfer", partial(pytest.fail, "the training set is used"))
+    monkeypatch.setattr(linear, "pulled_back", lambda *_: pytest.fail("the training set is used"))
     model.predict(DATA.X_test, return_std=True)
     model.errors(DATA.X_test)
+    with pytest.raises(pytest.fail.Exception, match="is used"):
+        model.fit(DATA.X, DATA.y)
