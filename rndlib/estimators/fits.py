@@ -91,8 +91,8 @@ class Linear:
     at the start, and J the tangent that the heads of a body share.
 
     trained: In place of parameters, a block has the layers of delta (bodies, heads + outputs, ...), in which Bayesian
-    RND's target J psi is included: delta starts at -psi, or at 0, and training adds -J' v of
-    `linear.trained`. One column more per output has the mean, which is the function 0, trained on y.
+    RND's target J psi is included: delta starts at -psi, or at 0, and training adds minus the
+    J' v of `linear.trained`. One column more per output has the mean, which is the function 0, trained on y.
     """
 
     trained: Trained

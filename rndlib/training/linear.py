@@ -112,7 +112,8 @@ def trained(
         bodies = [mapped(lambda a, body=body: a[body : body + 1], point) for body in range(len(r))]
         found = [_without(backend, net, own, X, each.T, flow, noise) for own, each in zip(bodies, r, strict=True)]
         each, left, ways = zip(*found, strict=True)
-        changes, by = mapped(lambda *parts: np.concatenate(parts), *each), f"{ways[0]}: {by} do not fit"
+        changes = mapped(lambda *parts: np.concatenate(parts), *each)
+        by = f"{' and '.join(dict.fromkeys(ways))}: {by} do not fit"  # which way is cheaper, each body decides
     return changes, float(np.linalg.norm(left)) / (size or 1.0), by
 
 

@@ -160,8 +160,9 @@ class Backend(ABC):
         self, net: Network, params: Params, X: Points, Z: Float[np.ndarray, "m *shape"]
     ) -> Float[np.ndarray, "bodies n m"]:
         """Theta between points X and Z of networks of one output."""
-        size = self.chunk(net, X, COLUMNS_BYTES)
-        if not isinstance(net, MLP):
+        if isinstance(net, MLP):
+            size = self.chunk(net, X, COLUMNS_BYTES)
+        else:
             size = max(1, min(self.chunk(net, X), FORMED // net.parameters(1)))
         with self.settings():
             return self.arrays(self.each(_between, net, (chunked(np, X, size), Z), (params,)))[:, : len(X)]
