@@ -107,20 +107,22 @@ class AnyNetwork(ABC):
 
     def values(self, omega: Omega, X: Points) -> Float[np.ndarray, "n ..."]:
         """The outputs at X, (N, outputs)."""
-        return self._computed(_values, omega, X)
+        return self._computed(_values, omega, X)[0]
 
     def jacobian(self, omega: Omega, X: Points) -> Float[np.ndarray, "n outputs parameters"]:
         """The derivatives of all outputs at X, with those by the head last."""
-        return self._computed(_jacobian, omega, X)
+        rows = self._computed(_jacobian, omega, X)
+        return np.concatenate([a[0].reshape(*a.shape[1:3], -1) for layer in rows for a in layer], axis=2)
 
     def differentiate(self, omega: Omega, X: Points) -> None:
         """Take the derivative of 1/2 ||f(X)||^2 once, for the errors that this may raise."""
         self._computed(_head_gradient, omega, X)
 
     def _computed(self, program: Callable[..., Any], omega: Omega, X: Points) -> Any:
+        """The result of a program for this one network, whose arrays have an axis of length 1 before the others."""
         lib, stacked = self.backend, [tuple(a[None] for a in layer) for layer in omega]
         with lib.settings():
-            return lib.arrays(lib.each(program, self, (X,), stacked))[0]
+            return lib.arrays(lib.each(program, self, (X,), stacked))
 
     def activations(self, x: Float[np.ndarray, "1 *shape"]) -> int:
         """Size of the largest array between the input x, one point, and the outputs."""

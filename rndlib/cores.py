@@ -1,12 +1,13 @@
 """The machine's cores: how many this process may use, and independent pieces of work on all of them."""
 
 import os
+import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -25,13 +26,22 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """BLAS with one thread meanwhile: its own would wait, by spinning, on cores that others need.
+@contextmanager
+def one_thread_each() -> Iterator[None]:
+    """BLAS and PyTorch with one thread each meanwhile: theirs would wait, by spinning, on cores that others need.
 
-    From the main thread alone: the number is the process's.
+    From the main thread alone: the numbers are the process's.
     """
-    here = threading.current_thread() is threading.main_thread()
-    return _libraries().limit(limits=1, user_api="blas") if here else nullcontext()
+    here, torch = threading.current_thread() is threading.main_thread(), sys.modules.get("torch")
+    threads = torch.get_num_threads() if here and torch else 1
+    with _libraries().limit(limits=1, user_api="blas") if here else nullcontext():
+        if torch and threads > 1:
+            torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            if torch and threads > 1:
+                torch.set_num_threads(threads)
 
 
 def count() -> int:
@@ -77,5 +87,5 @@ def parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[
         _in_thread.busy = True
         return function(item)
 
-    with one_blas_thread(), ThreadPoolExecutor(count()) as pool:
+    with one_thread_each(), ThreadPoolExecutor(count()) as pool:
         return list(pool.map(occupied, items))

@@ -29,7 +29,7 @@ def test_blocks_are_of_one_shape(count, size):
 
 
 def test_a_block_that_repeats_a_body_returns_it_once():
-    net = MLP(2, width=4096)  # three bodies a block at these sizes, five in two blocks: one is repeated
+    net = MLP(2, width=2048)  # three bodies a block at these sizes, five in two blocks: one is repeated
     X = np.random.default_rng(0).normal(size=(10, 2))
     model = DeepEnsemble(net, 5).fit(X, X[:, 0])
     assert [block for block, _ in model._fitted._trained.blocks] == [[0, 1, 2], [3, 4, 4]]
@@ -60,6 +60,21 @@ def test_as_many_threads_as_the_environment_says(monkeypatch, threads):
 def test_as_many_threads_as_cores_where_the_environment_names_no_number(monkeypatch, said):
     monkeypatch.setenv(cores.COUNT, said)
     assert cores.count() == len(os.sched_getaffinity(0))
+
+
+def test_libraries_have_one_thread_each_meanwhile_and_theirs_again_afterwards():
+    import torch
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        assert parallel(lambda _: torch.get_num_threads(), range(2)) == [1, 1]
+        assert torch.get_num_threads() == 3
+        with pytest.raises(RuntimeError, match="work"), cores.one_thread_each():
+            raise RuntimeError("work")
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_the_first_error_stops_what_has_not_begun():

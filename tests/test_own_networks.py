@@ -167,6 +167,26 @@ def test_any_architecture(name):
     assert tangent_kernels(ensemble, IMAGES).shape == (2, 1, 1, 6, 6)
 
 
+def both_ways(lib, net, shared, own):
+    omega, change, v = own
+    at = lib.linearise(net, omega, shared[0])
+    return [(of.jvp(change), of.jvp(change[:-1]), of.vjp(v), of.kernels(), at.between(at)) for of in (at, at.held())]
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_jacobian_that_is_held_gives_the_products_of_the_network(name):
+    """The kernel, too, which `between` has at once."""
+    net, v = OWN[name](), np.random.default_rng(0).normal(size=(1, 6, 1))
+    omega, change = ([tuple(a[None] for a in layer) for layer in net.draw(1, seed)] for seed in (0, 1))
+    with net.backend.settings():
+        plain, held = net.backend.arrays(net.backend.each(both_ways, net, (IMAGES,), (omega, change, v)))
+    for expected, found in zip(jax.tree.leaves(plain), jax.tree.leaves(held), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+    below, last = held[3]
+    np.testing.assert_allclose((below + last).reshape(6, 6), held[4][0], rtol=1e-10, atol=1e-10)
+    assert np.abs(held[0] - held[1]).max() > 0.01  # the last layer has its part
+
+
 def test_attention():
     """Its fast implementations have no second derivatives; rndlib takes another one."""
     net = Module(Attention)

@@ -29,7 +29,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from rndlib import checks
+from rndlib import checks, cores
 from rndlib.any_network import AnyNetwork, spawned
 from rndlib.cores import parallel, slices
 from rndlib.network import MLP
@@ -161,19 +161,24 @@ def empirical(
     least, below = 16 * net.parameters(1), net.hidden_parameters  # bytes, for the derivatives of two points
     rows = checks.whole("memory", memory, at_least=1) // least
     checks.require(rows > 0, f"memory = {memory}: give at least {least} bytes, for the derivatives of two points")
-    nngp, ntk = found = np.zeros((2, len(X), len(other)))
-    for draw in range(count):
-        omega = net.draw(1, spawned(seed, draw))
+
+    def of(draw: int) -> Float[np.ndarray, "2 n t"]:
+        found, omega = np.zeros((2, len(X), len(other))), net.draw(1, spawned(seed, draw))
         for i in slices(len(X), rows):
             left = net.jacobian(omega, X[i])[:, 0]
             for j in slices(len(other), rows, start=i.start if mirrored else 0):
                 right = left if mirrored and i == j else net.jacobian(omega, other[j])[:, 0]
                 for part, of in zip(found, (slice(below, None), slice(None)), strict=True):
-                    block = left[:, of] @ right[:, of].T / count
-                    part[i, j] += block
-                    if mirrored and i != j:
-                        part[j, i] += block.T
-    return Kernel(nngp, ntk)
+                    part[i, j] = block = left[:, of] @ right[:, of].T
+                    if mirrored:
+                        part[j, i] = block.T
+        return found
+
+    total = np.zeros((2, len(X), len(other)))
+    for some in slices(count, cores.count()):
+        for found in parallel(of, range(some.start, some.stop)):
+            total += found
+    return Kernel(*total / count)
 
 
 def matrices(

@@ -23,7 +23,7 @@ from jaxtyping import Float
 from scipy import linalg
 
 from rndlib.any_network import Network
-from rndlib.cores import one_blas_thread, slices
+from rndlib.cores import one_thread_each, slices
 from rndlib.network import MLP
 from rndlib.theory.dynamics import fixed_point, gain
 from rndlib.training import matrices
@@ -192,7 +192,7 @@ def solve(
     Raises a ValueError if the vectors have not converged after ITERATIONS products, or only by a recurrence that has
     lost the residual to rounding.
     """
-    with one_blas_thread():  # its threads would wait, by spinning, on the cores that the products need
+    with one_thread_each():  # its threads would wait, by spinning, on the cores that the products need
         v, unsolved = conjugate_gradients(
             lambda v: push(pull(v)) + noise * v, nystroem.precondition, r, RTOL, ITERATIONS, _NUMPY, inf
         )

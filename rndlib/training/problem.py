@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from rndlib.any_network import Network
 from rndlib.cores import parallel, split
+from rndlib.network import MLP
 from rndlib.training.report import Report
 from rndlib.training.weights import Directions, Params, Role
 
@@ -21,8 +22,9 @@ DIRECTIONS_BYTES = 2**26
 BLOCK_BYTES = 2**24
 """Size of the parameters, or of one layer's derivatives, of all bodies in one training call."""
 
-BLOCKS, FEW = 64, 4
-"""Least number of blocks for many bodies, and number of bodies that may always share a block."""
+BLOCKS, FEW, SMALL = 64, 4, 64
+"""Least number of blocks for many bodies, and number of bodies that share one in any case, if they are so small that as
+many as SMALL would have room: the time of a call counts for these, and for others that all cores are busy."""
 
 CLOSE = 1e-4
 """Lower bound on the initial residual, relative to the targets, for a start that already meets its targets."""
@@ -162,7 +164,8 @@ class Solver(ABC):
 def full_batch_blocks(task: Task) -> list[list[int]]:
     """The bodies of a task in blocks that are trained together, for solvers whose every step uses all points."""
     size = block_size(task.net, task.heads, len(task.X))
-    return split(task.bodies, min(size, max(FEW, task.bodies // BLOCKS)))
+    few = FEW if isinstance(task.net, MLP) and size >= SMALL else 1
+    return split(task.bodies, min(size, max(few, task.bodies // BLOCKS)))
 
 
 def relative(

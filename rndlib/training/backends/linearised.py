@@ -52,9 +52,14 @@ class Linearised(ABC):
     def vjp(self, v: Array) -> Any:
         """J' v, in the shape of the parameters, for v (N, K)."""
 
-    def rows(self, X: Array) -> Array:
-        """J at some points, (n, K, parameters), the last layer's parameters last."""
+    def rows(self, X: Array) -> Any:
+        """J at some points: of every tensor of the parameters, (n, K, *tensor)."""
         raise NotImplementedError("its kernels are written out")
+
+    def held(self) -> "Linearised":
+        """The same with J held, if it is small: its products are then a fraction of a pass through the network."""
+        small = self.value.shape[-2] * self.value.shape[-1] * _size(self.params) <= FORMED
+        return Held(self) if small else self
 
     def multiplier(self, dtype: str) -> Callable[[Array], Array]:
         """The function v -> Theta v of several v, (vectors, N, K), in this precision. For one network at a time."""
@@ -74,29 +79,42 @@ class Linearised(ABC):
 
     def between(self, other: Any) -> Array:
         """Theta between these points and others, (N, M), of one network of one output."""
-        left, right = (each.rows(each.X).reshape(len(each.X), -1) for each in (self, other))
-        return left @ right.mT
+        return _by_pairs(self.rows(self.X), other.rows(other.X), self.lib.xp).sum(0)
 
     def kernels(self) -> tuple[Array, Array]:
         """Theta over (point, head) pairs, (N, K, N, K), in two parts: the layers below the last, and the last."""
-        (n, heads), hidden, size = self.value.shape, _size(self.params[:-1]), _size(self.params)
-        blocks = chunked(self.lib.xp, self.X, max(1, FORMED // (heads * size)))
-
-        def flat(x: Array) -> Array:
-            return self.rows(x).reshape(len(x) * heads, -1)
-
-        def products(left: Array, right: Array) -> Array:
-            parts = (left[:, :hidden], right[:, :hidden]), (left[:, hidden:], right[:, hidden:])
-            return self.lib.xp.stack([a @ b.mT for a, b in parts])
+        n, heads = self.value.shape
+        blocks = chunked(self.lib.xp, self.X, max(1, FORMED // (heads * _size(self.params))))
 
         def row(x: Array) -> Array:
-            left = flat(x)
+            left = self.rows(x)
             if len(blocks) == 1:
-                return products(left, left)
-            return self.lib.over_points(lambda other: products(flat(other), left), blocks).mT
+                return _by_pairs(left, left, self.lib.xp)
+            return self.lib.over_points(lambda other: _by_pairs(self.rows(other), left, self.lib.xp), blocks).mT
 
         both = self.lib.over_points(row, blocks)[:, : n * heads, : n * heads]
         below, last = both.reshape(2, n, heads, n, heads)
+        return below, last
+
+
+class Held(Linearised):
+    """A network of the user's own, linearised on few points, with J in memory."""
+
+    def __init__(self, at: Linearised):
+        self.lib, self.X, self.params, self.value, self.J = at.lib, at.X, at.params, at.value, at.rows(at.X)
+
+    def jvp(self, change: Any) -> Array:
+        total = self.lib.xp.zeros_like(self.value)
+        for derivatives, layer in zip(self.J, change, strict=False):
+            for a, moved in zip(derivatives, layer, strict=True):
+                total = total + (_flat(a) @ moved.reshape(-1)).reshape(total.shape)
+        return total
+
+    def vjp(self, v: Array) -> Any:
+        return mapped(lambda a: (v.reshape(-1) @ _flat(a)).reshape(a.shape[2:]), self.J)
+
+    def kernels(self) -> tuple[Array, Array]:
+        below, last = _by_pairs(self.J, self.J, self.lib.xp).reshape(2, *self.value.shape, *self.value.shape)
         return below, last
 
 
@@ -153,6 +171,9 @@ class LinearMLP(Linearised):
     def vjp(self, v: Array) -> Any:
         each = zip(_backward(v, self.transposed, self.slopes), self.inputs, strict=True)
         return [(x.mT @ delta, self.net.sigma_b * delta.sum(-2)) for delta, x in each]
+
+    def held(self) -> Linearised:
+        return self
 
     def between(self, other: Any) -> Array:
         sides = zip(self._of_one_output(), self.inputs, other._of_one_output(), other.inputs, strict=True)
@@ -214,6 +235,19 @@ def chunked(xp: Any, rows: Array, size: int, last: float | None = None) -> Array
         fill = rows[-1:] if last is None else xp.full_like(rows[-1:], last)
         rows = xp.concatenate([rows, xp.broadcast_to(fill, (missing, *rows.shape[1:]))])
     return rows.reshape(-1, size, *rows.shape[1:])
+
+
+def _by_pairs(left: Any, right: Any, xp: Any) -> Array:
+    """J J' between the points of two J, over (point, head) pairs: of the layers below the last, and of the last."""
+    *below, last = (
+        sum(_flat(a) @ _flat(b).mT for a, b in zip(*layers, strict=True)) for layers in zip(left, right, strict=True)
+    )
+    return xp.stack([sum(below, xp.zeros_like(last)), last])
+
+
+def _flat(a: Array) -> Array:
+    """The derivatives by one tensor, (N, K, *tensor), as a matrix (N K, size)."""
+    return a.reshape(a.shape[0] * a.shape[1], -1)
 
 
 def _size(params: Any) -> int:
