@@ -19,7 +19,7 @@
 # > Monte-Carlo error of $K$ heads, $4\Sigma(x, x)^2/K$, for the standard and the Bayesian pair (Figs. 1 and 2).\
 # > **Picture.** With 16 heads per network both curves reach the Monte-Carlo error. With 512 heads on one network the
 # > Bayesian pair does not.\
-# > **Verdict.** After variance reduction, the upper 95 % limit of the difference at the largest width is N1 0.99 times
+# > **Verdict.** After variance reduction, the upper 95 % limit of the difference at the largest width is N1 1 times
 # > (standard pair) and N2 0.56 times (Bayesian pair) the Monte-Carlo error of 512 heads; the tolerance is 2. Mismatched
 # > pairs give 1700 and 75 times, and variances that are a fifth too small 8.6 and 4.1 times.
 #

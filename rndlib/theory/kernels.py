@@ -131,8 +131,8 @@ def empirical(
     X, X_test: points (N, *shape) and (T, *shape).
     draws: networks to average over, >= 1.
     seed: of their initial weights, >= 0.
-    memory: bytes for derivatives, and as many for their products, which are taken for as many points at once as it
-        holds; the N x P Jacobian of P weights is never stored.
+    memory: bytes for the derivatives of one draw, and as many for their products, which are taken for as many points
+        at once as it holds; the N x P Jacobian of P weights is never stored. Every core works on a draw of its own.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def empirical(
     rows = checks.whole("memory", memory, at_least=1) // least
     checks.require(rows > 0, f"memory = {memory}: give at least {least} bytes, for the derivatives of two points")
 
-    def of(draw: int) -> Float[np.ndarray, "2 n t"]:
+    def one(draw: int) -> Float[np.ndarray, "2 n t"]:
         found, omega = np.zeros((2, len(X), len(other))), net.draw(1, spawned(seed, draw))
         for i in slices(len(X), rows):
             left = net.jacobian(omega, X[i])[:, 0]
@@ -176,7 +176,7 @@ def empirical(
 
     total = np.zeros((2, len(X), len(other)))
     for some in slices(count, cores.count()):
-        for found in parallel(of, range(some.start, some.stop)):
+        for found in parallel(one, range(some.start, some.stop)):
             total += found
     return Kernel(*total / count)
 
