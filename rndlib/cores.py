@@ -5,7 +5,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import TypeVar
 
@@ -32,16 +32,15 @@ def one_thread_each() -> Iterator[None]:
 
     From the main thread alone: the numbers are the process's.
     """
-    here, torch = threading.current_thread() is threading.main_thread(), sys.modules.get("torch")
-    threads = torch.get_num_threads() if here and torch else 1
-    with _libraries().limit(limits=1, user_api="blas") if here else nullcontext():
-        if torch and threads > 1:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with ExitStack() as stack:
+        stack.enter_context(_libraries().limit(limits=1, user_api="blas"))
+        if torch := sys.modules.get("torch"):
+            stack.callback(torch.set_num_threads, torch.get_num_threads())
             torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            if torch and threads > 1:
-                torch.set_num_threads(threads)
+        yield
 
 
 def count() -> int:

@@ -83,13 +83,14 @@ class Linearised(ABC):
 
     def kernels(self) -> tuple[Array, Array]:
         """Theta over (point, head) pairs, (N, K, N, K), in two parts: the layers below the last, and the last."""
+        held = self.held()
+        if held is not self:
+            return held.kernels()
         n, heads = self.value.shape
         blocks = chunked(self.lib.xp, self.X, max(1, FORMED // (heads * _size(self.params))))
 
         def row(x: Array) -> Array:
             left = self.rows(x)
-            if len(blocks) == 1:
-                return _by_pairs(left, left, self.lib.xp)
             return self.lib.over_points(lambda other: _by_pairs(self.rows(other), left, self.lib.xp), blocks).mT
 
         both = self.lib.over_points(row, blocks)[:, : n * heads, : n * heads]
