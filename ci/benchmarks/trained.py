@@ -15,15 +15,18 @@ TITLE = "Networks trained to convergence"
 NOTE = (
     "Two layers, silu, sigma_w = 1.5, sigma_b = 0.1. *toy* is the paper's problem with N = 10; *digits* has 200 images "
     "of scikit-learn's, standardised, 64 pixels each. rndlib is asked for the converged flow to 1 %, and *distance* is "
-    "the largest that its networks are away from a far more accurate one. The peer is full-batch gradient descent of "
-    "all networks at once in float32, at 0.95 of the largest stable rate: its seconds are those of *timed*, scaled to "
-    "the *steps* after which the linear model of an infinitely wide network is within 1 %. Networks with many heads "
-    "for their width leave that model and take more. Momentum has half the largest stable rate of descent: with more "
-    "it ends farther from the flow. *linearised* is the same ensemble with `linearised=True`, which is trained "
-    "exactly; its distance is what the width leaves of the linear model. *goal* is the ratio asked for."
+    "the largest that its networks are away from a far more accurate one. On 1,000 images it is asked for 10 %, and "
+    "held against 1 %, as more takes minutes. The peer is full-batch gradient descent of all networks at once in "
+    "float32, at 0.95 of the largest stable rate: its seconds are those of *timed*, scaled to the *steps* after which "
+    "the linear model of an infinitely wide network is within 1 %. Networks with many heads for their width leave that "
+    "model and take more. Momentum has half the largest stable rate of descent: with more it ends farther from the "
+    "flow. L-BFGS is SciPy's, to slopes of 0.01: it has no steps to scale, and ends at another network that fits. "
+    "*linearised* is the same ensemble with `linearised=True`, which is trained exactly; its distance is what the "
+    "width leaves of the linear model. *goal* is the ratio asked for."
 )
 
 FLOW, TIGHT = GradientFlow(rtol=descent.ACCURACY), GradientFlow(rtol=descent.ACCURACY / 100)
+LOOSE = GradientFlow(rtol=10 * descent.ACCURACY)
 JUDGED = 8
 """Networks that are compared with the tight flow."""
 
@@ -41,6 +44,7 @@ def cases(quick: bool) -> Iterator[Case]:
     if not quick:
         for width in (512, 2048):
             yield _ensemble("digits, N = 200", digits(200, 500), width, 4, 4, work, 3.0)
+        yield _ensemble("digits, N = 1,000", digits(1000, 500), 512, 2, 2, work, 3.0, LOOSE, FLOW)
 
 
 def digits(n: int, n_test: int) -> datasets.Regression:
@@ -61,6 +65,8 @@ def _ensemble(
     trained: int,
     work: int,
     goal: float | None = None,
+    flow: GradientFlow = FLOW,
+    tight: GradientFlow = TIGHT,
 ) -> Case:
     """An ensemble, of which rndlib is timed on so many networks. A `goal` is the ratio asked for."""
     net = MLP(data.X.shape[1], width=width)
@@ -74,12 +80,12 @@ def _ensemble(
     ways = descent.peers(net, data.X, data.X_test, labels, error, work, goal)
     if goal:
         timed = {"timed": f"{trained} networks"}
-        ways["rndlib, linearised"] = Way(lambda: functions(trained, FLOW, linearised=True), members / trained, timed)
+        ways["rndlib, linearised"] = Way(lambda: functions(trained, flow, linearised=True), members / trained, timed)
     return Case(
         f"{members} members of width {width}, {name}",
-        Way(lambda: functions(trained, FLOW), members / trained, {"timed": f"{trained} networks"}),
+        Way(lambda: functions(trained, flow), members / trained, {"timed": f"{trained} networks"}),
         ways,
-        distance(lambda: functions(min(JUDGED, trained), TIGHT)),
+        distance(lambda: functions(min(JUDGED, trained), tight)),
     )
 
 

@@ -43,7 +43,7 @@ class SlowWarning(UserWarning):
     ...     warnings.simplefilter("error", SlowWarning)
     ...     BayesianRND(MLP(10), noise_std=0.1).fit(np.random.default_rng(0).normal(size=(400, 10)))
     Traceback (most recent call last):
-    rndlib.training.report.SlowWarning: training on 400 rows will take some 15 minutes of CPU, within a factor of four: linearised=True takes seconds, or give fewer heads, or StochasticGradient(...)
+    rndlib.training.report.SlowWarning: training on 400 rows will take some 15 minutes of CPU, within a factor of four: linearised=True takes seconds, or give a larger rtol, fewer heads, or StochasticGradient(...)
     """  # noqa: E501 - a message is one line
 
 

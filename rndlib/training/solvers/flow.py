@@ -58,7 +58,7 @@ class GradientFlow(Solver):
         from tqdm import tqdm
 
         spectrum = self._spectrum(task.net, task.X, task.noise_std)
-        conditioning.announce(task, conditioning.factor(spectrum.values, self.time))
+        conditioning.announce(task, conditioning.factor(spectrum.values, self.time), self.rtol)
         # Hidden without a terminal, and where training ends before anybody asks.
         with tqdm(unit="evaluation", leave=False, disable=None, delay=3) as bar:
 
