@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_linearised import DATA, NETWORKS
 
 from rndlib import MLP, RND, BayesianRND, DeepEnsemble, GradientFlow, datasets
-from rndlib.training import linear
+from rndlib.training import iterative, linear
 
 pytestmark = pytest.mark.torch
 
@@ -21,8 +21,8 @@ def kernel(seed: int, n: int, decay: float) -> np.ndarray:
     return n * (vectors * np.arange(1.0, n + 1) ** -decay) @ vectors.T
 
 
-def nystroem(A: np.ndarray, noise: float, rank: int) -> linear.Nystroem:
-    return linear.Nystroem.of(lambda some: A[some], len(A), noise, rank)
+def nystroem(A: np.ndarray, noise: float, rank: int) -> iterative.Nystroem:
+    return iterative.Nystroem.of(lambda some: A[some], len(A), noise, rank)
 
 
 def same(v: np.ndarray) -> np.ndarray:
@@ -41,9 +41,9 @@ def same(v: np.ndarray) -> np.ndarray:
 )
 def test_it_solves_the_system(seed, n, columns, decay, noise, rank):
     A, r = kernel(seed, n, decay), np.random.default_rng(seed + 1).standard_normal((n, columns))
-    v, residual = (a.T for a in linear.solve(same, lambda v: v @ A, nystroem(A, noise, rank), r.T, noise))
+    v, residual = (a.T for a in iterative.solve(same, lambda v: v @ A, nystroem(A, noise, rank), r.T, noise))
     left = r - A @ v - noise * v
-    assert (np.linalg.norm(left, axis=0) <= 2 * linear.RTOL * np.linalg.norm(r, axis=0)).all()
+    assert (np.linalg.norm(left, axis=0) <= 2 * iterative.RTOL * np.linalg.norm(r, axis=0)).all()
     np.testing.assert_allclose(residual, left, rtol=0, atol=1e-12 * np.abs(r).max())
 
 
@@ -52,7 +52,7 @@ def test_the_preconditioner_leaves_few_iterations():
     counts = {}
     for rank in (1, 100):
         products = []
-        linear.solve(same, lambda v, to=products: to.append(v) or v @ A, nystroem(A, 0.01, rank), r.T, 0.01)
+        iterative.solve(same, lambda v, to=products: to.append(v) or v @ A, nystroem(A, 0.01, rank), r.T, 0.01)
         counts[rank] = len(products)
     assert 2 * counts[100] < 20 < counts[1]
 
@@ -60,7 +60,7 @@ def test_the_preconditioner_leaves_few_iterations():
 def test_zero_residuals_stay_zero():
     r = np.zeros((5, 2))
     r[:, 1] = 1.0
-    v, _ = linear.solve(same, lambda v: 2.0 * v, nystroem(2.0 * np.eye(5), 1.0, 3), r.T, 1.0)
+    v, _ = iterative.solve(same, lambda v: 2.0 * v, nystroem(2.0 * np.eye(5), 1.0, 3), r.T, 1.0)
     np.testing.assert_allclose(v, r.T / 3, atol=1e-12)
 
 
@@ -122,8 +122,8 @@ def test_the_noise_that_is_advised_is_enough():
     """Where iterations and not rounding are the limit: eigenvalues that fall slowly beyond those taken out."""
     A, r = kernel(0, 200, 3.0), np.random.default_rng(1).standard_normal((200, 2))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(linear, "ITERATIONS", 40)
+        patch.setattr(iterative, "ITERATIONS", 40)
         with pytest.raises(ValueError, match="noise_std of about") as refused:
-            linear.solve(same, lambda v: v @ A, nystroem(A, 1e-4, 10), r.T, 1e-4)
+            iterative.solve(same, lambda v: v @ A, nystroem(A, 1e-4, 10), r.T, 1e-4)
         enough = float(str(refused.value).split("noise_std of about ")[1].split()[0])
-        linear.solve(same, lambda v: v @ A, nystroem(A, enough**2, 10), r.T, enough**2)
+        iterative.solve(same, lambda v: v @ A, nystroem(A, enough**2, 10), r.T, enough**2)

@@ -7,8 +7,9 @@ gradients, which need only products with Theta.
 
 from collections.abc import Callable
 from math import nan
-from typing import Any, NamedTuple
+from typing import Any
 
+from rndlib.training.iterative import conjugate_gradients
 from rndlib.training.problem import Spectrum
 
 Array = Any
@@ -117,58 +118,3 @@ def _by_conjugate_gradients(tangent: Any, r: Array, h: Array, noise: Array, spec
         return lib.cast(solve(shift, lambda product, v: product(v))[0], "float64")
 
     return size * lib.cond(xp.isinf(h), without_end, some_time, h)
-
-
-class _Iterate(NamedTuple):
-    x: Array
-    residual: Array
-    direction: Array
-    rho: Array  # residual' times the preconditioned residual
-    active: Array
-    iteration: Array
-
-
-def conjugate_gradients(
-    multiply: Callable[[Array], Array],
-    precondition: Callable[[Array], Array],
-    r: Array,
-    rtol: float,
-    iterations: int,
-    lib: Any,
-    restart: float,
-) -> tuple[Array, Array]:
-    """x with A x = r, up to a relative residual of `rtol`, and which systems were not solved.
-
-    Systems have the leading axis of r, and `multiply` and `precondition` work on all of them. Matrices are symmetric,
-    real or complex: the recurrences hold with the unconjugated product (COCG; van der Vorst and Melissen, 1990).
-    """
-    xp = lib.xp
-
-    def along(numbers: Array) -> Array:
-        return numbers.reshape(-1, *[1] * (r.ndim - 1))
-
-    def dot(a: Array, b: Array) -> Array:
-        return (a * b).reshape(len(r), -1).sum(1)
-
-    allowed = rtol**2 * dot(r, r.conj()).real
-
-    def step(state: _Iterate) -> _Iterate:
-        x, residual, direction, rho, active, iteration = state
-        # About once in a thousand solves in float32 the method breaks down, and starts anew from its last iterate. That
-        # takes the place of a step: computed separately, its product would be compiled a second time.
-        anew = (iteration > 0) & (iteration % restart == 0)
-        q = multiply(xp.where(anew, x, direction))
-        # Products of systems that are solved have sunk to rounding.
-        alpha = along(xp.where(active & ~anew, rho / xp.where(active, dot(direction, q), 1.0), 0.0))
-        residual = xp.where(anew & along(active), r - q, residual - alpha * q)
-        z = precondition(residual)
-        following = dot(residual, z)
-        beta = along(xp.where(active, following / xp.where(active, rho, 1.0), 0.0))
-        direction, x = xp.where(anew, z, z + beta * direction), xp.where(anew, x, x + alpha * direction)
-        left = dot(residual, residual.conj()).real > allowed
-        return _Iterate(x, residual, direction, xp.where(active, following, rho), left, iteration + 1)
-
-    z = precondition(r)
-    first = _Iterate(xp.zeros_like(r), r, z, dot(r, z), allowed > 0, lib.constant(0, r))
-    last = lib.while_loop(lambda s: s.active.any() & (s.iteration < iterations), step, first)
-    return last.x, last.active

@@ -5,31 +5,24 @@ its function is Theta_xX v, with v = Theta^-1 (I - e^{-t Theta}) r for the resid
 share one N x N system, at any width and number of heads, where training on shared parameters would have one of
 N K x N K.
 
-Where several N x N matrices do not fit in memory, conjugate gradients solve for all columns of r at the same time, from
-products with Theta alone. Their number of iterations grows with the root of the condition number, so the large
-eigenvalues are taken out first, by a Nystroem approximation of Theta from some of its columns (Frangella, Tropp and
-Udell, 2023). It also tells about how many products are left to do: where one matrix fits in memory and its factor takes
-less work, Theta is factorised in place.
+Where several N x N matrices do not fit in memory, v comes from products with Theta alone (`iterative`), or, where one
+matrix fits and its factor takes less work, from Theta factorised in place.
 """
 
-from collections.abc import Callable
 from itertools import combinations_with_replacement
-from math import inf, log, sqrt
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from math import inf
 
 import numpy as np
 from jaxtyping import Float
-from scipy import linalg
 
 from rndlib.any_network import Network
-from rndlib.cores import one_thread_each, slices
+from rndlib.cores import slices
 from rndlib.network import MLP
 from rndlib.theory.dynamics import fixed_point, gain
 from rndlib.training import matrices
 from rndlib.training.backends import Backend, Changes, Columns
 from rndlib.training.backends.linearised import FORMED
-from rndlib.training.exponential import conjugate_gradients
+from rndlib.training.iterative import Nystroem, Rows, solve
 from rndlib.training.problem import column_group
 from rndlib.training.solvers.flow import GradientFlow
 from rndlib.training.trees import mapped
@@ -40,48 +33,6 @@ RANK = 800
 
 BLOCK = 2048
 """Rows and columns of Theta that are computed at a time."""
-
-RTOL, ITERATIONS = 1e-6, 1000
-"""Residual of each column after training, relative to the one before, and most products."""
-
-Rows = Float[np.ndarray, "columns n"]
-Some = Callable[[np.ndarray], Rows]
-"""The columns of Theta with these numbers, in rows."""
-
-
-class Nystroem(NamedTuple):
-    """B'B, which is near to Theta: its smallest and largest eigenvalue, and the inverse of B'B + s I up to a factor.
-
-    All other eigenvalues of Theta count as the smallest of B'B, so s is that and the noise.
-    """
-
-    smallest: float
-    largest: float
-    precondition: Callable[[Rows], Rows]
-
-    @classmethod
-    def of(cls, some: Some, n: int, noise: float, rank: int) -> "Nystroem":
-        """That of `rank` columns, always the same."""
-        numbers = np.random.default_rng(0).permutation(n)[:rank]
-        C = some(numbers)
-        inner = C[:, numbers]
-        # A shift by rounding keeps it positive definite.
-        inner.flat[:: len(inner) + 1] += len(inner) * np.finfo(float).eps * float(np.linalg.norm(inner))
-        lower = linalg.cholesky(inner, lower=True)
-        B = linalg.solve_triangular(lower, C, lower=True, overwrite_b=True, check_finite=False)
-        square = B @ B.T
-        values = linalg.eigvalsh(square)
-        square.flat[:: len(square) + 1] += max(noise + max(values[0], 0.0), np.finfo(float).eps * values[-1])
-        factor = linalg.cho_factor(square)
-        return cls(float(values[0]), float(values[-1]), lambda v: v - linalg.cho_solve(factor, B @ v.T).T @ B)
-
-    def products(self, noise: float) -> float:
-        """About how many products with Theta conjugate gradients take.
-
-        With condition number c, k of them leave 2 e^{-2 k / sqrt(c)} of the error, and the preconditioner leaves about
-        four times the smallest eigenvalue that it takes out.
-        """
-        return log(2 / RTOL) / 2 * sqrt(1 + 4 * max(self.smallest, 0.0) / noise) if noise else inf
 
 
 def trained(
@@ -182,42 +133,3 @@ def _theta(backend: Backend, net: Network, own: Params, X: np.ndarray, noise: fl
         A[right, left] = A[left, right].T
     A.flat[:: n + 1] += noise
     return A
-
-
-def solve(
-    pull: Callable[[Rows], Any], push: Callable[[Any], Rows], nystroem: Nystroem, r: Rows, noise: float
-) -> tuple[Any, Rows]:
-    """J' v with (Theta + noise I) v = r, up to RTOL, and the residuals of v. `pull` multiplies by J', `push` by J.
-
-    Raises a ValueError if the vectors have not converged after ITERATIONS products, or only by a recurrence that has
-    lost the residual to rounding.
-    """
-    with one_thread_each():  # its threads would wait, by spinning, on the cores that the products need
-        v, unsolved = conjugate_gradients(
-            lambda v: push(pull(v)) + noise * v, nystroem.precondition, r, RTOL, ITERATIONS, _NUMPY, inf
-        )
-    changes, n = pull(v), r.shape[1]
-    residual = r - noise * v - push(changes)
-    before = np.maximum(np.linalg.norm(r, axis=1), np.finfo(float).tiny)
-    left = float((np.linalg.norm(residual, axis=1) / before).max())
-    if not unsolved.any() and left <= 10 * RTOL:
-        return changes, residual
-    # The inverse of `products`; and rounding leaves eps times the largest eigenvalue, over the noise.
-    enough = max(
-        4 * nystroem.smallest * (log(2 / RTOL) / (2 * ITERATIONS)) ** 2,
-        n * np.finfo(float).eps * nystroem.largest / RTOL,
-    )
-    raise ValueError(
-        f"X: the tangent kernel of its {n} rows is too near to singular to train without forming it (conjugate "
-        f"gradients leave a residual of {left:.0e}): give noise_std of about {enough**0.5:.2g} or more where it is "
-        "offered, or more memory"
-    )
-
-
-def _while(condition: Callable[..., bool], step: Callable[..., object], state: object) -> object:
-    while condition(state):
-        state = step(state)
-    return state
-
-
-_NUMPY = SimpleNamespace(xp=np, while_loop=_while, constant=lambda value, like: np.asarray(value))
