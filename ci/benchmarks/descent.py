@@ -26,7 +26,6 @@ RATES = {0.0: 0.95 * 2, 0.9: 1.0}
 """Learning rate times the largest eigenvalue, by momentum: near the end of stability, 2, without one. With one, larger
 rates carry the network far from the flow on its way, and it ends at another function."""
 
-
 WHOLE = 10**4
 """Steps with momentum up to which all are taken, so that the networks at their end have a distance."""
 
@@ -98,8 +97,8 @@ def peers(
     ways = {}
     for momentum in RATES if goal else (0.0,):
         steps = needed(*of, momentum)
-        most = WHOLE if momentum and steps.number <= WHOLE else work // (numbers * bodies)
-        timed = max(1, min(steps.number, most))
+        affordable = WHOLE if momentum and steps.number <= WHOLE else max(1, work // (numbers * bodies))
+        timed = min(steps.number, affordable)
 
         def functions(steps: Steps = steps, timed: int = timed) -> np.ndarray | None:
             found = trained(net, X, y, steps, start, timed)
@@ -127,29 +126,32 @@ def trained(net: MLP, X: np.ndarray, y: np.ndarray, how: Steps, start: list[np.n
 
 def by_lbfgs(net: MLP, X: np.ndarray, y: np.ndarray, start: list[np.ndarray]) -> list[Any]:
     """The networks where L-BFGS finds no slope above `GRADIENT`."""
-    points, found = jnp.asarray(X, jnp.float32), []
-    for labels, *own in zip(jnp.asarray(y, jnp.float32), *start, strict=True):
-        flat, unravel = ravel_pytree(own)
-
-        def loss(flat: np.ndarray, y: Any = labels, unravel: Any = unravel) -> tuple[float, np.ndarray]:
-            value, slopes = _slopes(net, unravel(jnp.asarray(flat, jnp.float32)), points, y)
-            return float(value), np.asarray(ravel_pytree(slopes)[0], float)
-
-        options: Any = {"ftol": 0.0, "gtol": GRADIENT, "maxiter": 10**5, "maxfun": 10**5}
-        end = minimize(loss, np.asarray(flat, float), jac=True, method="L-BFGS-B", options=options)
-        found.append(unravel(jnp.asarray(end.x, jnp.float32)))
+    points, labels = jnp.asarray(X, jnp.float32), jnp.asarray(y, jnp.float32)
+    found = [_by_lbfgs(net, params, points, own) for own, *params in zip(labels, *start, strict=True)]
     return [jnp.stack(layer) for layer in zip(*found, strict=True)]
 
 
+def _by_lbfgs(net: MLP, params: list[np.ndarray], X: Any, y: Any) -> list[Any]:
+    flat, unravel = ravel_pytree(params)
+
+    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slopes = _value_and_slopes(net, unravel(jnp.asarray(flat, jnp.float32)), X, y)
+        return float(value), np.asarray(ravel_pytree(slopes)[0], float)
+
+    options: Any = {"ftol": 0.0, "gtol": GRADIENT, "maxiter": 10**5, "maxfun": 10**5}
+    end = minimize(loss, np.asarray(flat, float), jac=True, method="L-BFGS-B", options=options)
+    return unravel(jnp.asarray(end.x, jnp.float32))
+
+
 @partial(jax.jit, static_argnums=0)
-def _slopes(net: MLP, params: Any, X: Any, y: Any) -> Any:
-    return jax.value_and_grad(lambda params: 0.5 * jnp.sum((_function(net, params, X) - y) ** 2))(params)
+def _value_and_slopes(net: MLP, params: Any, X: Any, y: Any) -> Any:
+    return jax.value_and_grad(_loss, argnums=1)(net, params, X, y)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _compiled(net: MLP, momentum: bool, X: Any, y: Any, how: Steps, start: Any, steps: Any) -> Any:
     def one(y: Any, params: Any) -> Any:
-        slopes = jax.grad(lambda params: 0.5 * jnp.sum((_function(net, params, X) - y) ** 2))
+        slopes = jax.grad(lambda params: _loss(net, params, X, y))
 
         def step(_: Any, state: Any) -> Any:
             params, before = state
@@ -161,6 +163,10 @@ def _compiled(net: MLP, momentum: bool, X: Any, y: Any, how: Steps, start: Any, 
         return lax.fori_loop(0, steps, step, (params, params if momentum else None))[0]
 
     return jax.vmap(one)(y, start)
+
+
+def _loss(net: MLP, params: Any, X: Any, y: Any) -> Any:
+    return 0.5 * jnp.sum((_function(net, params, X) - y) ** 2)
 
 
 def _function(net: MLP, params: Any, X: Any) -> Any:

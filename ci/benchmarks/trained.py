@@ -13,7 +13,7 @@ from rndlib import MLP, RND, BayesianRND, DeepEnsemble, DepartureWarning, Gradie
 
 TITLE = "Networks trained to convergence"
 NOTE = (
-    "Two layers, silu, sigma_w = 1.5, sigma_b = 0.1. *toy* is the paper's problem with N = 10; *digits* has 200 images "
+    "Two layers, silu, sigma_w = 1.5, sigma_b = 0.1. *toy* is the paper's problem with N = 10; *digits* are images "
     "of scikit-learn's, standardised, 64 pixels each. rndlib is asked for the converged flow to 1 %, and *distance* is "
     "the largest that its networks are away from a far more accurate one. On 1,000 images it is asked for 10 %, and "
     "held against 1 %, as more takes minutes. The peer is full-batch gradient descent of all networks at once in "
@@ -77,13 +77,13 @@ def _ensemble(
         model = DeepEnsemble(net, members, solver=solver, linearised=linearised)
         return fit(model, data.X, data.y).functions(data.X_test)
 
+    parts, timed = members / trained, {"timed": f"{trained} networks"}
     ways = descent.peers(net, data.X, data.X_test, labels, error, work, goal)
     if goal:
-        timed = {"timed": f"{trained} networks"}
-        ways["rndlib, linearised"] = Way(lambda: functions(trained, flow, linearised=True), members / trained, timed)
+        ways["rndlib, linearised"] = Way(lambda: functions(trained, flow, linearised=True), parts, timed)
     return Case(
         f"{members} members of width {width}, {name}",
-        Way(lambda: functions(trained, flow), members / trained, {"timed": f"{trained} networks"}),
+        Way(lambda: functions(trained, flow), parts, timed),
         ways,
         distance(lambda: functions(min(JUDGED, trained), tight)),
     )

@@ -11,9 +11,7 @@ from typing import Any
 
 from rndlib.training.iterative import conjugate_gradients
 from rndlib.training.problem import Spectrum
-
-Array = Any
-"""An array of any library."""
+from rndlib.training.trees import Array
 
 DENSE = {1: 2500, 2: 1000}
 DENSE_MANY = 40

@@ -15,9 +15,7 @@ from jaxtyping import Float
 from scipy import linalg
 
 from rndlib.cores import one_thread_each
-
-Array = Any
-"""An array of any library."""
+from rndlib.training.trees import Array
 
 RTOL, ITERATIONS = 1e-6, 1000
 """Residual of each column afterwards, relative to the one before, and most products."""

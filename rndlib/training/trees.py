@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+Array = Any
+"""An array of any library."""
+
 
 def mapped(function: Callable[..., Any], *trees: Any) -> Any:
     """The function of every array of nested lists and tuples, or of the corresponding arrays of several."""

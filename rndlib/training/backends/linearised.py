@@ -8,6 +8,8 @@ through the layers and costs as much as two forward passes, and J is never forme
 
 Here the weights of an `MLP` are the transposes of Eq. 1's, so that a layer is x w and its units lie side by side in
 memory (`turned`).
+
+Shapes are those of one network; an `MLP` may have a leading axis of bodies before them.
 """
 
 from abc import ABC, abstractmethod
@@ -19,10 +21,7 @@ from typing import Any
 import numpy as np
 
 from rndlib.network import MLP
-from rndlib.training.trees import mapped
-
-Array = Any
-"""An array of any library. Shapes are those of one network; an `MLP` may have a leading axis of bodies before them."""
+from rndlib.training.trees import Array, mapped
 
 FORMED = 2**26
 """Most derivatives, points times heads times parameters, that are held at once: twice where a kernel is formed."""
