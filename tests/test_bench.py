@@ -66,6 +66,7 @@ def test_a_quick_bench_names_the_ratios_that_have_fallen(ratios, capsys):
 # ------------------------------------------------------------------------------------------------- peers
 
 
+@pytest.mark.check
 @pytest.mark.torch
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_descent_needs_the_steps_that_the_linear_model_says(momentum):

@@ -623,6 +623,7 @@ def rank(number: int, store: str, results: Any) -> None:
     dist.destroy_process_group()
 
 
+@pytest.mark.check
 def test_two_processes_give_what_one_gives(tmp_path):
     """minimind #853: no drift between ranks, and no target of their own."""
     with torch.multiprocessing.get_context("spawn").Manager() as manager:

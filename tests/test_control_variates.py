@@ -81,6 +81,7 @@ def test_control_variates_come_closer_as_networks_get_wider():
     assert distances[1] < distances[0] / 2
 
 
+@pytest.mark.check
 def test_untrained_heads_have_the_moments_of_trained_networks_starts():
     """At time 0 they are the networks themselves: heads of few against many networks, with weights of another seed."""
     given: Any = {"solver": GradientFlow(0.0)}
@@ -218,6 +219,7 @@ def test_the_excess_spread_is_that_of_heads_whose_squares_are_correlated(correla
 # Real networks
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("width", "depth"), [(48, 2), (96, 3)])
 def test_small_networks_leave_no_bias_and_intervals_cover(width, depth):
     """The truth is that of 40 times as many networks without control variates. The networks are far from their law,

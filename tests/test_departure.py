@@ -172,6 +172,7 @@ def found_of(name, strength, kind):
     return model.report.departure, ratio
 
 
+@pytest.mark.check
 def test_it_tells_ratios_within_a_tenth_from_those_beyond_a_quarter():
     counts = Counter()
     for setting in [*NEAR, *(far[:3] for far in FAR)]:

@@ -31,12 +31,14 @@ def test_a_law_of_linearised_heads_can_be_computed_again():
     assert all(np.diff(stored) < 0)
 
 
+@pytest.mark.check
 def test_a_row_can_be_measured_again():
     again = measure(SETTINGS["width"]["16"](), script.SEED)
     for name, stored in advice.table()["width"]["16"].items():
         assert again[name] == pytest.approx(stored, rel=1e-3), name
 
 
+@pytest.mark.check
 def test_ratios_see_a_wrong_half_and_a_wrong_posterior():
     """Laws of other networks move the ratios to them, and hardly that of the two sides. Labels move the ensemble's."""
     small = Setting(replace(PAPER, width=128), networks=256)
@@ -49,6 +51,7 @@ def test_ratios_see_a_wrong_half_and_a_wrong_posterior():
     assert hard["rnd_to_law"] == found["rnd_to_law"]
 
 
+@pytest.mark.check
 def test_told_of_more_noise_than_there_is_the_error_grows():
     small = Setting(replace(PAPER, width=128), networks=256, noise_std=0.2, told_noise_std=0.2)
     right, wrong = (measure(of)["bayesian"].value for of in (small, replace(small, told_noise_std=0.8)))

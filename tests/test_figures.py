@@ -54,6 +54,7 @@ def test_no_setting_of_a_matplotlibrc_changes_a_figure():
         assert drawings.variance()._repr_png_() == expected
 
 
+@pytest.mark.check
 def test_pyplot_is_not_touched():
     code = "import sys, rndlib.paper.figures; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

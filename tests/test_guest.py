@@ -64,7 +64,9 @@ IN_JAX = {
 }
 
 
-@pytest.mark.parametrize("make", [lambda: MLP(3, width=16), function], ids=["mlp", "function"])
+@pytest.mark.parametrize(
+    "make", [lambda: MLP(3, width=16), pytest.param(function, marks=pytest.mark.check)], ids=["mlp", "function"]
+)
 def test_fits_do_not_depend_on_the_settings_of_jax(make):
     expected, before = fits(make(), "jax"), {name: getattr(jax.config, name) for name in IN_JAX}
     try:
@@ -85,6 +87,7 @@ print(model.errors([[0.5, 0.5, 0.5]]).tolist())
 """
 
 
+@pytest.mark.check
 def test_fits_are_the_same_with_a_cache_of_compiled_programs(tmp_path):
     """With jaxlib 0.5.3, the second process read programs back that did not train."""
     always = {"MIN_COMPILE_TIME_SECS": "0", "MIN_ENTRY_SIZE_BYTES": "-1"}

@@ -19,6 +19,7 @@ def test_is_silent_where_the_theorems_hold(net, heads):
         warn_if_narrow(net, heads)
 
 
+@pytest.mark.check
 def test_standard_rnd_keeps_its_mean_and_scatters_more():
     """32 heads on 64 units. The rule for the excess is good to a factor of 3; 40 bodies know the variance to a third.
 

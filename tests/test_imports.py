@@ -37,6 +37,7 @@ def test_verdicts_are_read_without_what_takes_seconds_to_import():
     assert not loaded_after("import rndlib.paper.verify") & {"scipy", "papermill", "nbformat"}
 
 
+@pytest.mark.check
 @pytest.mark.torch
 def test_one_backend_does_without_the_other():
     fit = "RND(MLP(2, width=8), solver=GradientFlow(0.1, rtol=0.1), backend='{}').fit([[0, 1]]).errors([[1, 1]])"

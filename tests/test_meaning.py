@@ -247,6 +247,7 @@ def test_copies_and_shared_weights_are_not_independent():
         assert ("share" in str(found)) == share
 
 
+@pytest.mark.check
 def test_chance_is_not_called_a_difference_and_a_difference_is_found():
     """100 pairs of one law, at a level of one in a million in two tests for each of four tensors: 0.1% to see one."""
     assert all(explain(network(heads=2), network(heads=2)).factor == 1 for _ in range(100))

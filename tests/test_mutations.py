@@ -157,8 +157,8 @@ def twice_the_rate(right, lib, net, shared, own):
     return right(lib, net, (X, noise_std, 2 * rate, *more), own)
 
 
-def bias_of_scale_one(right, net, *args, **options):
-    return right(replace(net, sigma_b=1.0), *args, **options)
+def bias_of_scale_one(right, lib, net, *args):
+    return right(lib, replace(net, sigma_b=1.0), *args)
 
 
 # ---------------------------------------------------------------------------------------------------------- estimators

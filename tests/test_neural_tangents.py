@@ -6,6 +6,7 @@ import sys
 import pytest
 
 
+@pytest.mark.check
 @pytest.mark.neural_tangents
 def test_it_is_imported_without_tensorflow():
     code = """

@@ -97,10 +97,13 @@ ESTIMATORS = {
     "descent": partial(RND, heads=4, solver=GradientDescent(0.01, 50)),
     "minibatches": partial(RND, heads=4, bodies=2, solver=StochasticGradient(batch_size=5, epochs=3)),
 }
+OTHERS = "bayesian ensemble", "one psi per head", "many heads"  # which `make check` has
 
 
 @pytest.mark.parametrize("kind", ["function", "module"])
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.check] if name in OTHERS else []) for name in ESTIMATORS]
+)
 def test_an_mlp_written_by_hand_gives_the_numbers_of_an_mlp(name, kind, monkeypatch):
     net, make = handwritten(kind, monkeypatch), ESTIMATORS[name]
     backend = {"function": "jax", "module": "torch"}[kind]
@@ -196,7 +199,7 @@ def test_attention():
     assert model.variance(IMAGES).mean() < untrained.variance(IMAGES).mean()
 
 
-@pytest.mark.parametrize("name", ["convolution", "patches"])
+@pytest.mark.parametrize("name", [pytest.param("convolution", marks=pytest.mark.check), "patches"])
 def test_the_error_before_training_has_the_covariance_of_the_tangent_kernel(name):
     """The prior of Bayesian RND at the network's own width and initial law, over bodies that threads draw at a time."""
     net, bodies = OWN[name](), 2000

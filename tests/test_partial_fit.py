@@ -2,6 +2,7 @@
 
 from functools import partial
 from math import inf
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,16 +150,17 @@ def test_blocks_of_other_sizes_keep_each_body_its_weights():
 # ------------------------------------------------------------------------------------------------------------- refused
 
 
+@pytest.mark.torch
 def test_what_is_refused():
-    quick = GradientFlow(0.1, rtol=0.1)
+    quick: dict[str, Any] = {"solver": GradientFlow(0.1, rtol=0.1), "backend": "torch"}  # which compiles nothing
     assert not hasattr(RND(), "partial_fit")
     for model, more, message in (
-        (DeepEnsemble(NET, 2, solver=quick), (X,), "y = None: the first call had labels"),
-        (DeepEnsemble(NET, 2, solver=quick), (X, np.ones((9, 2))), r"y has outputs \(2,\): give \(\)"),
-        (BayesianRND(NET, 2, noise_std=0.1, solver=quick), (X, Y), "noise_std = 0.1: a stream has no noise"),
-        (RND(NET, 2, solver=quick, false_alarms=0.1), (X,), "false_alarms: its threshold"),
+        (DeepEnsemble(NET, 2, **quick), (X,), "y = None: the first call had labels"),
+        (DeepEnsemble(NET, 2, **quick), (X, np.ones((9, 2))), r"y has outputs \(2,\): give \(\)"),
+        (BayesianRND(NET, 2, noise_std=0.1, **quick), (X, Y), "noise_std = 0.1: a stream has no noise"),
+        (RND(NET, 2, **quick, false_alarms=0.1), (X,), "false_alarms: its threshold"),
         (RND(NET, 2, linearised=True), (X[[0, 0]],), "X has 1 repeated rows"),
-        (RND(NET, 2, solver=quick), (X[:, :2],), "X has 2 features"),
+        (RND(NET, 2, **quick), (X[:, :2],), "X has 2 features"),
     ):
         before = model.partial_fit(X, Y).variance(X_TEST)
         with pytest.raises(ValueError, match=message):

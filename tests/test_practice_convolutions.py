@@ -29,6 +29,7 @@ def test_networks_are_parametrised_as_in_eq_1():
     np.testing.assert_allclose(net.apply(parameters, x), expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.check
 def test_the_infinite_kernels_are_those_that_wide_networks_tend_to():
     infinite = convolutions.infinite()(IMAGES, IMAGES)
     found = kernels.empirical(convolutions.in_jax(256), IMAGES, draws=32)

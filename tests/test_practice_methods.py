@@ -33,6 +33,7 @@ def line():
 
 
 # The evidence turns the second column off, which the network's scales and scikit-learn's bounds are warned of.
+@pytest.mark.check
 @pytest.mark.filterwarnings("ignore::rndlib.checks.ScaleWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")

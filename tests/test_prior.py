@@ -191,6 +191,7 @@ def test_a_network_of_ones_own_with_features(net):
     np.testing.assert_allclose(law.mean, posterior(K, DATA.y - height(DATA.X), 0.1)[0] + height(DATA.X_test), rtol=1e-7)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_trained_networks_tend_to_the_posterior(backend):
     """Of one head per network, so that none shares hidden weights; the margin is that of 64 squares at 3 deviations."""

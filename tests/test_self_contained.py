@@ -106,6 +106,7 @@ def test_a_setting_of_jax_changes_no_number():
         jax.config.update("jax_threefry_partitionable", setting)
 
 
+@pytest.mark.check
 def test_another_process_says_the_same(tmp_path):
     model = BayesianRND(MLP(3, width=32), 3, 2, noise_std=0.1, solver=FLOW).fit(DATA.X, DATA.y)
     path, found = tmp_path / "model.pickle", tmp_path / "found.npy"

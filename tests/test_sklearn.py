@@ -61,12 +61,12 @@ def quick(kind):
 @pytest.mark.filterwarnings("ignore:ValueError occurred during set_params")  # it would rather have it from fit
 @pytest.mark.filterwarnings("ignore::rndlib.checks.ScaleWarning")  # data around 100
 @parametrize_with_checks(
-    [quick(kind) for kind in (DeepEnsemble, BayesianRND)] + [kind() for kind in ALL],
+    [*map(quick, (DeepEnsemble, BayesianRND)), BayesianEnsemble(), RND(), BayesianRND()],
     expected_failed_checks=lambda model: REFUSED | (KNOWN_BY_HEART if isinstance(model, RND) else {}),
     xfail_strict=True,
 )
 def test_the_checks_of_scikit_learn(estimator, check):
-    """All four as they are by default, and two that train, on PyTorch, which compiles nothing: they train hundreds of
+    """Three as they are by default, and two that train, on PyTorch, which compiles nothing: they train hundreds of
     times, on data of many shapes."""
     check(estimator)
 
@@ -238,6 +238,7 @@ def _workers_end():
 # and starts another. It says so in a thread that must not end by an error: nobody would then wait for the workers.
 @pytest.mark.filterwarnings("ignore:A worker stopped while some jobs were given to the executor")
 @pytest.mark.usefixtures("_workers_end")
+@pytest.mark.check
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_processes_of_joblib(backend):
     """Two worker processes, which get models by pickle and give scores back, find what this process finds."""

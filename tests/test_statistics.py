@@ -71,6 +71,7 @@ def test_over_points_estimates_the_log_ratio():
     np.testing.assert_allclose(statistics.over_points(errors, functions, 1.0).logs, found.logs + log(2))
 
 
+@pytest.mark.check
 def test_over_points_covers_all_points_at_once():
     rng = np.random.default_rng(4)
     F = _features(16)
@@ -81,6 +82,7 @@ def test_over_points_covers_all_points_at_once():
     assert missed <= most(150, 0.05)
 
 
+@pytest.mark.check
 def test_over_times_covers_all_times_at_once():
     rng = np.random.default_rng(6)
     F = _features(30)

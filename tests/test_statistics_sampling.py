@@ -61,6 +61,7 @@ def test_energy_in_one_dimension_is_that_of_scipy():
     assert (low**2 + high**2) / 2 == pytest.approx(square / unit, rel=1e-3)
 
 
+@pytest.mark.check
 def test_energy_covers():
     """With control variates, as in the notebook, and networks of the wrong law, which is at 1."""
     rng, F = np.random.default_rng(3), _root()
@@ -128,6 +129,7 @@ def test_drawing_with_replacement_has_the_closed_forms():
     assert statistics.repeats(functions[0].T).value == 0
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("heads", [2, 3])
 def test_dependence_of_samples_covers(heads):
     """In units of 1/K, samples of different heads are at 0 and those drawn with replacement at 1."""
