@@ -71,7 +71,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import torch
 
 from rndlib import RND, BayesianRND, DeepEnsemble, DepartureWarning, GradientFlow, initial, kernels, laws
 from rndlib.paper import figures, parameters
@@ -95,7 +94,6 @@ from rndlib.paper.practice import convolutions, data
 parameters.check(globals(), "n_points % 2 == 0", "n_joint % 2 == 0", "n_joint <= n_points")
 warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 
-torch.set_num_threads(1)  # Its threads and those of JAX wait for each other.
 first, flow = slice(n_joint), GradientFlow(rtol=rtol)
 posterior = partial(laws.bayesian_rnd_error, full_cov=True)
 ledger = Ledger("07_any_network")

@@ -82,7 +82,6 @@ from rndlib.paper.practice.loops import Loop, Paper
 parameters.check(globals(), "width >= 4")
 warnings.simplefilter("ignore", DepartureWarning)  # some networks are narrow on purpose
 warnings.simplefilter("ignore", HeadsWarning)  # D-heads is about too many heads
-torch.set_num_threads(1)
 
 net = replace(settings.PAPER, width=width)
 flow = GradientFlow(rtol=0.05)
