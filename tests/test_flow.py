@@ -135,7 +135,10 @@ def test_the_accuracy_asked_for_with_many_heads(time):
         assert report.error <= rtol / 2
 
 
-@pytest.mark.parametrize(("width", "time"), [(32, inf), (512, 5.0)])
+@pytest.mark.parametrize(
+    ("width", "time"),
+    [(32, inf), (512, 5.0), *(pytest.param(*other, marks=pytest.mark.check) for other in ((32, 5.0), (512, inf)))],
+)
 def test_the_accuracy_asked_for_by_all_that_follow_a_pilot(width, time):
     """Most bodies of a fit are stepped as finely as the first few needed; the error must be right for every one."""
     X, x_test = (np.random.default_rng(seed).normal(size=(size, 3)) for seed, size in ((0, 10), (1, 50)))

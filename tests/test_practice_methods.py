@@ -32,8 +32,8 @@ def line():
     return data.Split(1e2 * X[:200], 7 + 50 * y[:200], 1e2 * X[200:], 7 + 50 * y[200:])
 
 
-# The evidence turns the second column off, which the network's scales and scikit-learn's bounds are warned of.
 @pytest.mark.check
+# The evidence turns the second column off, which the network's scales and scikit-learn's bounds are warned of.
 @pytest.mark.filterwarnings("ignore::rndlib.checks.ScaleWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")

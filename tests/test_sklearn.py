@@ -61,12 +61,12 @@ def quick(kind):
 @pytest.mark.filterwarnings("ignore:ValueError occurred during set_params")  # it would rather have it from fit
 @pytest.mark.filterwarnings("ignore::rndlib.checks.ScaleWarning")  # data around 100
 @parametrize_with_checks(
-    [*map(quick, (DeepEnsemble, BayesianRND)), BayesianEnsemble(), RND(), BayesianRND()],
+    [quick(kind) for kind in (DeepEnsemble, BayesianRND)] + [kind() for kind in ALL],
     expected_failed_checks=lambda model: REFUSED | (KNOWN_BY_HEART if isinstance(model, RND) else {}),
     xfail_strict=True,
 )
 def test_the_checks_of_scikit_learn(estimator, check):
-    """Three as they are by default, and two that train, on PyTorch, which compiles nothing: they train hundreds of
+    """All four as they are by default, and two that train, on PyTorch, which compiles nothing: they train hundreds of
     times, on data of many shapes."""
     check(estimator)
 
