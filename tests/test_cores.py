@@ -32,7 +32,7 @@ def test_a_block_that_repeats_a_body_returns_it_once():
     net = MLP(2, width=2048)  # three bodies a block at these sizes, five in two blocks: one is repeated
     X = np.random.default_rng(0).normal(size=(10, 2))
     model = DeepEnsemble(net, 5).fit(X, X[:, 0])
-    assert [block for block, _ in model._fitted._trained.blocks] == [[0, 1, 2], [3, 4, 4]]
+    assert [block.bodies for block in model._fitted._trained.blocks] == [[0, 1, 2], [3, 4, 4]]
     assert model.functions(X[:1]).shape == (5, 1)
 
 

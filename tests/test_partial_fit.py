@@ -144,7 +144,7 @@ def test_blocks_of_other_sizes_keep_each_body_its_weights():
     model = RND(net, heads=8, bodies=9, solver=solver).partial_fit(X).partial_fit(many)
     alone = RND(net, heads=8, bodies=2, solver=solver).partial_fit(X).partial_fit(many)
     np.testing.assert_allclose(model.errors(X_TEST)[:16], alone.errors(X_TEST), rtol=1e-7, atol=1e-9)
-    assert {len(block) for block, _ in model._fitted._trained.blocks} == {1}
+    assert {len(block.bodies) for block in model._fitted._trained.blocks} == {1}
 
 
 # ------------------------------------------------------------------------------------------------------------- refused

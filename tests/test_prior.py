@@ -66,7 +66,7 @@ def of_prior(model) -> tuple[np.ndarray, list[np.ndarray]]:
 
     All times the output scale. They are those of Eq. 1 written out, at the weights where the model has its tangent.
     """
-    w, b, *rest = [a[0] for layer in model._trained.drawn[0].tangent for a in layer]
+    w, b, *rest = [a[0] for layer in model._trained.blocks[0].drawn.tangent for a in layer]
     layers, scales = [(w, b), rest[:2], rest[2:]], [tuple(np.broadcast_to(s, 2)) for s in SCALES]
     top = scales[-1][0]
     theta = [tuple(a * s / top for a, s in zip(*both, strict=True)) for both in zip(layers[:-1], scales, strict=False)]
@@ -180,7 +180,7 @@ def test_a_network_of_ones_own_with_features(net):
     prior = Prior(features=waves, mean=height, output_scale=2.0)
     model = BayesianRND(net, heads=2, bodies=2, prior=prior, linearised=True, noise_std=0.1).fit(DATA.X, DATA.y)
     means = []
-    (drawn,) = model._trained.drawn  # networks as small as these are solved for together
+    ((_, drawn, _),) = model._trained.blocks  # networks as small as these are solved for together
     for body in range(2):
         omega = [tuple(a[body] for a in layer) for layer in drawn.tangent]
         J = net.jacobian([*omega[:-1], omega[-1][:-1]], ALL)[:, 0]

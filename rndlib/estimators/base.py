@@ -32,7 +32,6 @@ from rndlib.training.solvers import GradientDescent, GradientFlow, Report, Solve
 Functions = Float[np.ndarray, "functions t *outputs"]
 Variances = Float[np.ndarray, "t *outputs"]
 Prediction = Variances | tuple[Variances, Variances]
-Fit = Exact | Linear | Steps
 Model = TypeVar("Model", bound="Estimator")
 
 CHOSEN = ("net_", "prior_", "noise_std_", "input_scales_", "log_evidence_")
@@ -188,7 +187,10 @@ class Estimator(Networks, BaseEstimator):
         """
         points = self._begin(X, y if self._labelled else None)
         self._following = self._read_next(points, X_next, terminal)
-        return self._end(self._train(points), points)
+        self._examine()
+        exact = self.net is None and (fits(len(points)) or not self._any_length)
+        self._fit = (Exact if exact else Linear if self._linear else Steps).fit(self, points)
+        return self._end(points)
 
     @available_if(_given)
     def partial_fit(self: Any, X: ArrayLike, y: ArrayLike | None = None) -> Any:
@@ -229,7 +231,7 @@ class Estimator(Networks, BaseEstimator):
                 outputs == now._outputs, f"y has outputs {outputs}: give {now._outputs}, as in the first call"
             )
             now._labels = labels.reshape(len(points), -1) - now._prior(given)
-        now._fit = now._fit.further(now, points)
+        now._fit = type(now._fit).fit(now, points, now._fit)
         report = now._fit.trained.report
         now._report = replace(report, notes=(*report.notes, STREAM), departure=None)
         self._fit, self._report, self._as_fitted = now._fit, now._report, now
@@ -358,18 +360,19 @@ class Estimator(Networks, BaseEstimator):
 
     # ------------------------------------------------------------------------------------------------ what a fit leaves
 
-    def _train(self, X: np.ndarray) -> Fit:
-        """Train the networks on X: at infinite width if none is given, or else linearised, or by the solver."""
-        if self.net is None and (fits(len(X)) or not self._any_length):
-            return Exact.fit(self, X)
-        return (Linear if self._linear else Steps).fit(self, X)
+    def _examine(self) -> None:
+        """Refuse or warn of what has been chosen for a fit, before it trains."""
 
-    def _end(self: Model, fit: Fit, X: np.ndarray) -> Model:
-        """Keep what training on X left, and a copy of the estimator for predictions.
+    def _calibrate(self, X: np.ndarray) -> None:
+        """Add to a fit on X what more the estimator needs for predictions."""
+
+    def _end(self: Model, X: np.ndarray) -> Model:
+        """Report on training on X, and keep a copy of the estimator for predictions.
 
         Warns with `DepartureWarning` if networks are far from the theorem.
         """
-        self._fit = fit
+        fit = self._fit
+        self._calibrate(X)
         covered = isinstance(fit, Steps) and self._covered and self._following is None
         found, refusal = departure.of(self, X) if covered else (None, ())
         notes = (*self._notes, *fit.trained.report.notes, *refusal)

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from rndlib import checks
 from rndlib.estimators.automatic import MeanFunction
-from rndlib.estimators.base import Fit, Functions, Variances
+from rndlib.estimators.base import Functions, Variances
 from rndlib.estimators.exact import Exact
 from rndlib.estimators.regressor import Regressor
 from rndlib.estimators.rnd import Distillation
@@ -92,10 +92,9 @@ class BayesianRND(Regressor, Distillation):
         tags.target_tags.required = False  # errors and variances need no labels
         return tags
 
-    def _train(self, X: np.ndarray) -> Fit:
+    def _examine(self) -> None:
         if self.mean is not None:
-            self._labels = None
-        return super()._train(X)
+            self._labels = None  # no network has to learn them
 
     def sample_y(
         self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.Generator | None = 0

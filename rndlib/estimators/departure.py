@@ -123,8 +123,7 @@ def of(model: Any, X: Float[np.ndarray, "n *shape"]) -> tuple[Departure | None, 
     points = probes(X, own)
     points = points[:: -(-len(points) // (PROBES // 4 if own else PROBES))]
     places, before, after = np.concatenate([X, points]), [], []
-    blocks = -(-NETWORKS // len(trained.blocks[0][0]))
-    for drawn, (_, params) in zip(trained.drawn[:blocks], trained.blocks[:blocks], strict=True):
+    for _, drawn, params in trained.blocks[: -(-NETWORKS // len(trained.blocks[0].bodies))]:
         values = model._start(drawn, places)
         if drawn.offsets is not None:
             values[:, :, :n] += model._noise * np.swapaxes(drawn.offsets, 1, 2)

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from rndlib import checks
 from rndlib.estimators.automatic import MeanFunction
-from rndlib.estimators.base import Estimator, Fit, Functions, Variances
+from rndlib.estimators.base import Estimator, Functions, Variances
 from rndlib.estimators.regressor import Regressor
 
 
@@ -21,13 +21,12 @@ class _Ensemble(Regressor, Estimator):
         super()._check()
         checks.whole("members", self.members, at_least=1)
 
-    def _train(self, X: np.ndarray) -> Fit:
+    def _examine(self) -> None:
         outputs = self._labels.shape[1]
         checks.require(
             outputs == 1 or not self._linear,
             f"y has {outputs} outputs: a linearised ensemble has one: fit one for each",
         )
-        return super()._train(X)
 
     def functions(self, X: ArrayLike) -> Functions:
         """Every member's trained function at X (T, in_dim): (members, T), in the units of y.

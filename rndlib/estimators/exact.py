@@ -24,7 +24,7 @@ from rndlib.cores import slices, split
 from rndlib.estimators.functions import PerHead
 from rndlib.theory import kernels, reference
 from rndlib.theory.dynamics import covariance
-from rndlib.training.problem import Drawn, Trained, block_size
+from rndlib.training.problem import Block, Drawn, Trained, block_size
 from rndlib.training.report import Report
 
 REPORT = Report(inf, 0.0, 0.0, 1, True, ("Mean and variance are exact, those of infinite width, by one N x N matrix.",))
@@ -84,9 +84,10 @@ class Exact:
         y = np.zeros((len(X), 1)) if model._labels is None else model._labels
         weights = linalg.cho_solve((factor, True), y, check_finite=False)
         heads, bodies = model._sizes
-        blocks = [(block, []) for block in split(bodies, block_size(model.net_, heads, len(X)))]
-        trained = Trained(bodies, blocks, REPORT, [model._draw(block, len(X)) for block, _ in blocks])
-        return cls(model.net_, X, factor, weights, None if model._bayesian else kernel.nngp, trained)
+        groups = split(bodies, block_size(model.net_, heads, len(X)))
+        blocks = [Block(group, model._draw(group, len(X)), []) for group in groups]
+        kappa = None if model._bayesian else kernel.nngp
+        return cls(model.net_, X, factor, weights, kappa, Trained(bodies, blocks, REPORT))
 
     def values(self, model: Any, X: Points, drawn: Drawn, params: list) -> PerHead:
         """e after training, of a block of networks at X."""

@@ -1,13 +1,14 @@
 """What training leaves of an estimator: networks trained step by step by a solver, or linearised and exactly.
 
-Each has the `trained` bodies, their `values` e(x) and the `means` of Bayesian RND, and can be trained `further`. The
+Each has the `trained` bodies, their `values` e(x) and the `means` of Bayesian RND, and a fit can train it further. The
 exact limit of width is in `rndlib.estimators.exact`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from math import inf
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from rndlib import checks
 from rndlib.cores import parallel, split
 from rndlib.estimators.functions import PerHead, Points
 from rndlib.training import linear
-from rndlib.training.problem import Drawn, Task, Trained, block_size
+from rndlib.training.problem import Block, Drawn, Task, Trained, block_size
 from rndlib.training.report import Report
 from rndlib.training.solvers import GradientFlow
 from rndlib.training.trees import mapped
@@ -35,49 +36,36 @@ class Steps:
     mean: Trained | None = None
 
     @classmethod
-    def fit(cls, model: Any, X: Points) -> "Steps":
-        """Train the networks of an estimator on points X (N, *shape), and one more on labels, if it has a mean."""
+    def fit(cls, model: Any, X: Points, before: "Steps | None" = None) -> "Steps":
+        """Train an estimator's networks on X (N, *shape), and one more on labels, if it has a mean, or those `before`
+        further."""
 
-        def networks(bodies: list[int]) -> tuple[Drawn, Params]:
+        def drawn(bodies: list[int]) -> tuple[Drawn, Params]:
             drawn = model._draw(bodies, len(X))
             return drawn, drawn.start
 
         def alone(bodies: list[int]) -> tuple[Drawn, Params]:
-            weights = draw(model.net_, model._labels.shape[1], model._seed, Role.MEAN, bodies)
+            weights = draw(model.net_, labels.shape[1], model._seed, Role.MEAN, bodies)
             return Drawn(weights, weights), weights
-
-        return cls._from(model, X, networks, alone)
-
-    def further(self, model: Any, X: Points) -> "Steps":
-        """The same after more training, on X and the estimator's labels alone."""
-        return self._from(model, X, _current(self.trained), self.mean and _current(self.mean))
-
-    @classmethod
-    def _from(cls, model: Any, X: Points, networks: Begin, mean: Begin | None) -> "Steps":
-        def train(role: Role, heads: int, bodies: int, begin: Begin, targets: Callable[[Drawn], PerHead]) -> Trained:
-            drawn: dict[tuple[int, ...], Drawn] = {}
-
-            def begun(block: list[int]) -> Drawn:
-                drawn[tuple(block)], params = begin(block)
-                return drawn[tuple(block)]._replace(start=params)
-
-            task = Task(model.net_, heads, bodies, role, model._seed, X, begun, targets, model._noise, model._following)
-            trained = (model.solver or GradientFlow()).train(task, model._loaded)
-            return replace(trained, drawn=[drawn[tuple(block)] for block, _ in trained.blocks])
 
         def shifted(drawn: Drawn) -> PerHead:
             # The mean network starts at 0: its initial function is subtracted.
             return labels.T + model._functions(drawn.tangent, X)
 
-        labels, (heads, bodies) = model._labels_of_mean, model._sizes
-        trained = train(model._role, heads, bodies, networks, partial(model._targets, X))
-        if labels is None or mean is None:
+        solver, labels, (heads, bodies) = model.solver or GradientFlow(), model._labels_of_mean, model._sizes
+        begin, targets = _current(before.trained) if before else drawn, partial(model._targets, X)
+        common = {"noise_std": model._noise, "following": model._following}
+        task = Task(model.net_, heads, bodies, model._role, model._seed, X, begin, targets, **common)
+        trained = solver.train(task, model._loaded)
+        if labels is None or (before and before.mean is None):
             return cls(trained)
-        return cls(trained, train(Role.MEAN, labels.shape[1], 1, mean, shifted))
+        begin = _current(before.mean) if before and before.mean else alone
+        of_mean = replace(task, heads=labels.shape[1], bodies=1, role=Role.MEAN, begin=begin, targets=shifted)
+        return cls(trained, solver.train(of_mean, model._loaded))
 
     def values(self, model: Any, X: Points, drawn: Drawn, params: Params) -> PerHead:
         """e after training, of a block of networks at X."""
-        return model._functions(params, X) + model._fixed(drawn, X)
+        return model._functions(params, X) + model._sign * model._target(drawn, X)
 
     def means(self, model: Any, X: Points) -> Float[np.ndarray, "1 outputs t"]:
         """The mean network at X."""
@@ -98,48 +86,43 @@ class Linear:
     trained: Trained
 
     @classmethod
-    def fit(cls, model: Any, X: Points) -> "Linear":
-        """Train the networks of an estimator on X (N, *shape), and their means on labels, if it has any."""
-
-        def begin(block: list[int]) -> tuple[Drawn, Params]:
-            drawn = model._draw(block, len(X))
-            return drawn, mapped(lambda a: -a.reshape(len(block), -1, *a.shape[1:]), drawn.directions or [])
-
-        # Small networks, whose time is that of calls, are solved for several at a time, each with a matrix (N, N).
-        heads, bodies = model._sizes
-        return cls._from(model, X, begin, split(bodies, block_size(model.net_, max(heads, len(X)), len(X))))
-
-    def further(self, model: Any, X: Points) -> "Linear":
-        """The same after more training, on X and the estimator's labels alone."""
-        return self._from(model, X, _current(self.trained), [block for block, _ in self.trained.blocks])
-
-    @classmethod
-    def _from(cls, model: Any, X: Points, begin: Begin, blocks: list[list[int]]) -> "Linear":
+    def fit(cls, model: Any, X: Points, before: "Linear | None" = None) -> "Linear":
+        """Train an estimator's networks on X (N, *shape), and their means on labels, if any, or those `before`
+        further."""
         flow, net, backend, y = model.solver or GradientFlow(), model.net_, model._loaded, model._labels_of_mean
         if flow.time == inf and not model._noise:
             checks.distinct("X", X)
 
-        def one(block: list[int]) -> tuple[Drawn, tuple[Params, Report]]:
-            drawn, before = begin(block)
+        def drawn(bodies: list[int]) -> tuple[Drawn, Params]:
+            drawn = model._draw(bodies, len(X))
+            return drawn, mapped(lambda a: -a.reshape(len(bodies), -1, *a.shape[1:]), drawn.directions or [])
+
+        def one(bodies: list[int]) -> Trained:
+            drawn, start = begin(bodies)
             at = drawn.tangent
-            r = model._residual(drawn, lambda points: _errors(model, points, drawn, before), X)
+            r = model._residual(drawn, lambda points: _errors(model, points, drawn, start), X)
             if y is not None:
-                means = _pushed(model, X, drawn, before, slice(r.shape[2], None)) - y.T
-                r = np.concatenate([r, np.broadcast_to(np.swapaxes(means, 1, 2), (len(block), *y.shape))], axis=2)
+                means = _pushed(model, X, drawn, start, slice(r.shape[2], None)) - y.T
+                r = np.concatenate([r, np.broadcast_to(np.swapaxes(means, 1, 2), (len(bodies), *y.shape))], axis=2)
             if model._following is None:
                 pulled, left, by = linear.trained(backend, net, at, X, r, flow, model._noise)
             else:
                 pulled, left = linear.values(backend, net, at, X, model._following, r, model.gamma), 0.0
                 by = "matrices, at the fixed point of temporal differences"
             delta = mapped(np.negative, pulled)
-            for layer, start in zip(delta, before, strict=False):  # layers and columns that start at 0 are left out
-                for own, more in zip(layer, start, strict=True):
-                    own[:, : more.shape[1]] += more
+            for layer, more in zip(delta, start, strict=False):  # layers and columns that start at 0 are left out
+                for a, b in zip(layer, more, strict=True):
+                    a[:, : b.shape[1]] += b
             report = Report(flow.time, left, 0.0, 1, True, (f"Each head is solved for exactly, by {by}.",))
-            return drawn._replace(offsets=None), (delta, report)
+            return Trained(model._sizes[1], [Block(bodies, drawn._replace(offsets=None), delta)], report)
 
-        drawn, results = zip(*parallel(one, blocks), strict=True)
-        return cls(replace(Trained.joined(model._sizes[1], blocks, list(results)), drawn=list(drawn)))
+        # Small networks, whose time is that of calls, are solved for several at a time, each with a matrix (N, N).
+        heads, count = model._sizes
+        groups = split(count, block_size(net, max(heads, len(X)), len(X)))
+        begin = _current(before.trained) if before else drawn
+        if before:
+            groups = [block.bodies for block in before.trained.blocks]
+        return cls(reduce(or_, parallel(one, groups)))
 
     def values(self, model: Any, X: Points, drawn: Drawn, delta: Params) -> PerHead:
         """e after training, of a block of bodies at X."""
@@ -166,10 +149,10 @@ def _pushed(model: Any, X: Points, drawn: Drawn, delta: Params, columns: slice) 
 
 def _current(trained: Trained) -> Begin:
     """The random numbers of any bodies, and their parameters after training, however they were grouped."""
-    count = sum(len(block) for block, _ in trained.blocks)
+    count = sum(len(block.bodies) for block in trained.blocks)
     joined = [
         None if trees[0] is None else mapped(lambda *parts: np.concatenate(parts), *trees)
-        for trees in (*zip(*trained.drawn, strict=True), [params for _, params in trained.blocks])
+        for trees in zip(*((*block.drawn, block.params) for block in trained.blocks), strict=True)
     ]
 
     def at(bodies: list[int]) -> tuple[Drawn, Params]:

@@ -9,6 +9,7 @@ function is minus the target, and y is 0.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,10 +75,10 @@ class Networks:
             return target
         return target + self._loaded.tangents(self.net_, drawn.tangent, drawn.directions, X)
 
-    def _fixed(self, drawn: Drawn, X: Points) -> PerHead:
-        """What is added to the networks at X: the fixed function, or minus it where it is a target."""
-        target = self._target(drawn, X)
-        return -target if self._role is Role.PREDICTOR else target
+    @property
+    def _sign(self) -> int:
+        """Of the fixed random function in e: it is added to a member, and subtracted where it is a target."""
+        return -1 if self._role is Role.PREDICTOR else 1
 
     def _goal(self, drawn: Drawn) -> PerHead:
         """y, what e is trained to at the training points."""
@@ -85,7 +86,7 @@ class Networks:
 
     def _start(self, drawn: Drawn, X: Points) -> PerHead:
         """e before training, at X."""
-        return self._functions(drawn.start, X) + self._fixed(drawn, X)
+        return self._functions(drawn.start, X) + self._sign * self._target(drawn, X)
 
     def _residual(self, drawn: Drawn, e: Callable[[Points], PerHead], X: Points) -> Float[np.ndarray, "bodies n heads"]:
         """What training removes from e at the training points X: e(X) - y, with the jitter of noisy targets.
@@ -100,9 +101,9 @@ class Networks:
 
     def _targets(self, X: Points, drawn: Drawn) -> PerHead:
         """What networks f are trained to at X, so that e(X) = y; of values, their rewards (`Problem`)."""
-        goal = self._goal(drawn) - self._fixed(drawn, X)
+        goal = self._goal(drawn) - self._sign * self._target(drawn, X)
         if self._following is not None:
-            goal = goal + self._following.discount * self._fixed(drawn, self._following.X)
+            goal = goal + self._following.discount * self._sign * self._target(drawn, self._following.X)
         return np.broadcast_to(goal, (*drawn.start[-1][0].shape[:2], len(X)))
 
     def _at_start(self, values: Callable[[Drawn], np.ndarray], X: Points, heads: int | None = None) -> Any:
@@ -130,6 +131,7 @@ class Networks:
     def _loaded(self) -> Any:
         return backends.of(self.net_, self.backend)
 
-    def _functions(self, params: Params, X: Points) -> PerHead:
-        """f(X) of networks with these parameters."""
-        return self._loaded.functions(self.net_, params, X)
+    @property
+    def _functions(self) -> Callable[[Params, Points], PerHead]:
+        """f(X) of networks with parameters and points."""
+        return partial(self._loaded.functions, self.net_)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin, clone
 
 from rndlib import checks
-from rndlib.estimators.base import Estimator, Fit, Functions, Variances
+from rndlib.estimators.base import Estimator, Functions, Variances
 from rndlib.estimators.exact import Exact
 from rndlib.theory.crowding import warn_if_narrow
 from rndlib.training.problem import Drawn
@@ -129,11 +129,12 @@ class RND(OutlierMixin, Distillation):
         if self.false_alarms is not None:
             checks.fraction("false_alarms", self.false_alarms)
 
-    def _train(self, X: np.ndarray) -> Fit:
+    def _examine(self) -> None:
         if not self._linear:
             warn_if_narrow(self.net_, self.heads, stacklevel=4)
-        fit = super()._train(X)
-        self._held_out: Any = fit.held_out() if isinstance(fit, Exact) else None
+
+    def _calibrate(self, X: np.ndarray) -> None:
+        self._held_out: Any = self._fit.held_out() if isinstance(self._fit, Exact) else None
         held_out, rate = self._held_out, 0.1 if self.false_alarms is None else self.false_alarms
         if held_out is None and self.false_alarms is not None:
             order = np.random.default_rng(self._seed).permutation(len(X))
@@ -141,7 +142,6 @@ class RND(OutlierMixin, Distillation):
             part: Any = clone(self)
             held_out = part.set_params(false_alarms=None).fit(X[rest]).variance(X[out])
         self._threshold = None if held_out is None else quantile_of_new(held_out, rate)
-        return fit
 
     def score_samples(self, X: ArrayLike) -> Variances:
         """Similarity of each row of X (T, in_dim) to the training points: minus `variance`, (T,).

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import Any, NamedTuple
@@ -99,12 +99,37 @@ class Problem:
         return 8 * max(n * max(self.net.width, heads), self.net.parameters(heads))
 
 
+class Block(NamedTuple):
+    """Some networks of a fit after training: their indices, random numbers and parameters."""
+
+    bodies: list[int]
+    drawn: Drawn
+    params: Params
+
+
+@dataclass(frozen=True)
+class Trained:
+    """All networks of a fit after training, in blocks. The last block may repeat the last network."""
+
+    bodies: int
+    blocks: list[Block]
+    report: Report
+
+    def __or__(self, other: "Trained") -> "Trained":
+        """The same fit with further blocks."""
+        return Trained(self.bodies, self.blocks + other.blocks, self.report | other.report)
+
+    def per_body(self, values: Callable[[Drawn, Params], np.ndarray]) -> Float[np.ndarray, "bodies ..."]:
+        """`values` of every block, bodies on the leading axis."""
+        return np.concatenate(parallel(lambda block: values(block.drawn, block.params), self.blocks))[: self.bodies]
+
+
 @dataclass(frozen=True)
 class Task:
     """All bodies of a fit: networks with the same settings, each trained from its own weights to its own targets.
 
-    `draw` has the random numbers of a block, `targets` what it is trained to match. `role` and `seed` decide the order
-    of minibatches.
+    `begin` has the random numbers of a block and the weights from which it trains, `targets` what it is trained to
+    match. `role` and `seed` decide the order of minibatches.
     """
 
     net: Network
@@ -113,40 +138,22 @@ class Task:
     role: Role
     seed: int
     X: Float[np.ndarray, "n *shape"]
-    draw: Callable[[list[int]], Drawn]
+    begin: Callable[[list[int]], tuple[Drawn, Params]]
     targets: Callable[[Drawn], Float[np.ndarray, "bodies heads n"]]
     noise_std: float = 0.0
     following: tuple[np.ndarray, np.ndarray] | None = None
 
-    def problem(self, block: list[int]) -> Problem:
-        """The problem of the bodies with these indices."""
-        drawn = self.draw(block)
-        targets = self.targets(drawn)
-        return Problem(self.net, drawn.start, self.X, targets, self.noise_std, drawn.offsets, self.following)
+    def train(self, blocks: list[list[int]], one: Callable[[Problem, list[int]], tuple[Params, Report]]) -> Trained:
+        """Train blocks of bodies with these indices on all cores, where `one(problem, bodies)` trains one."""
 
+        def each(bodies: list[int]) -> Trained:
+            drawn, start = self.begin(bodies)
+            targets = self.targets(drawn)
+            problem = Problem(self.net, start, self.X, targets, self.noise_std, drawn.offsets, self.following)
+            params, report = one(problem, bodies)
+            return Trained(self.bodies, [Block(bodies, drawn, params)], report)
 
-@dataclass(frozen=True)
-class Trained:
-    """Bodies after training: indices and parameters of each block. The last block may repeat the last body.
-
-    `drawn` has the random numbers of each block.
-    """
-
-    bodies: int
-    blocks: list[tuple[list[int], Params]]
-    report: Report
-    drawn: list[Drawn] = field(default_factory=list)
-
-    @classmethod
-    def joined(cls, bodies: int, blocks: list[list[int]], results: list[tuple[Params, Report]]) -> "Trained":
-        """The bodies of several blocks, from the parameters and report of each."""
-        report = reduce(or_, (report for _, report in results))
-        return cls(bodies, [(block, params) for block, (params, _) in zip(blocks, results, strict=True)], report)
-
-    def per_body(self, values: Callable[[Drawn, Params], np.ndarray]) -> Float[np.ndarray, "bodies ..."]:
-        """`values` of every block, bodies on the leading axis."""
-        each = zip(self.drawn, (params for _, params in self.blocks), strict=True)
-        return np.concatenate(parallel(lambda block: values(*block), each))[: self.bodies]
+        return reduce(or_, parallel(each, blocks))
 
 
 class Solver(ABC):

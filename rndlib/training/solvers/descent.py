@@ -7,7 +7,6 @@ import numpy as np
 
 from rndlib import checks
 from rndlib.any_network import Network
-from rndlib.cores import parallel
 from rndlib.training.backends import Backend
 from rndlib.training.problem import Problem, Solver, Task, Trained, full_batch_blocks, relative
 from rndlib.training.report import DivergenceError, Report
@@ -55,9 +54,7 @@ class GradientDescent(Solver):
         return self.steps * self.learning_rate
 
     def train(self, task: Task, backend: Backend) -> Trained:
-        blocks = full_batch_blocks(task)
-        results = parallel(lambda block: self.run(task.problem(block), backend), blocks)
-        return Trained.joined(task.bodies, blocks, results)
+        return task.train(full_batch_blocks(task), lambda problem, _: self.run(problem, backend))
 
     def run(self, problem: Problem, backend: Backend) -> tuple[Params, Report]:
         """Train one block of bodies."""

@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from math import inf
 
 import numpy as np
@@ -10,13 +10,12 @@ from jaxtyping import Float
 
 from rndlib import checks
 from rndlib.any_network import Network
-from rndlib.cores import parallel
 from rndlib.network import MLP
 from rndlib.theory import kernels
 from rndlib.training import conditioning, matrices
 from rndlib.training.backends import Backend
 from rndlib.training.integration import Hint, Integration
-from rndlib.training.problem import Solver, Spectrum, Task, Trained, full_batch_blocks
+from rndlib.training.problem import Problem, Solver, Spectrum, Task, Trained, full_batch_blocks
 from rndlib.training.report import ConditionWarning, Report
 from rndlib.training.weights import Params
 
@@ -62,18 +61,19 @@ class GradientFlow(Solver):
         # Hidden without a terminal, and where training ends before anybody asks.
         with tqdm(unit="evaluation", leave=False, disable=None, delay=3) as bar:
 
-            def train(block: list[int], hint: Hint | None = None) -> tuple[Params, Report, Hint | None]:
-                problem = task.problem(block)
+            def one(problem: Problem, _: list[int], known: Hint | None = None) -> tuple[Params, Report]:
                 with backend.settings():
-                    return Integration(problem, backend, spectrum, self.time, self.rtol, bar.update).run(hint)
+                    integration = Integration(problem, backend, spectrum, self.time, self.rtol, bar.update)
+                    params, report, hint = integration.run(known)
+                hints.append(hint)
+                return params, report
 
-            blocks = full_batch_blocks(task)
+            blocks, hints = full_batch_blocks(task), []
             first = -(-PILOTS // len(blocks[0]))
-            results = parallel(train, blocks[:first])
+            trained = task.train(blocks[:first], one)
             if blocks[first:]:
-                hint = reduce(Hint.joined, [hint for *_, hint in results if hint])
-                results += parallel(lambda block: train(block, hint), blocks[first:])
-        return Trained.joined(task.bodies, blocks, [(params, report) for params, report, _ in results])
+                trained |= task.train(blocks[first:], partial(one, known=reduce(Hint.joined, hints)))
+        return trained
 
     def _spectrum(self, net: Network, X: Float[np.ndarray, "n *shape"], noise_std: float) -> Spectrum:
         """The infinite-width kernel on X, noise included; refused if singular, with a warning if nearly so.

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from rndlib import checks
 from rndlib.any_network import Network
-from rndlib.cores import parallel, split
+from rndlib.cores import split
 from rndlib.training.backends import Backend
 from rndlib.training.problem import Problem, Solver, Task, Trained, block_size, relative
 from rndlib.training.report import DivergenceError, Report
@@ -74,13 +74,12 @@ class StochasticGradient(Solver):
         hidden = None if self.progress else True  # None hides it without a terminal.
         with tqdm(total=len(blocks) * self.epochs, unit="epoch", leave=False, disable=hidden) as bar:
 
-            def one(block: list[int]) -> tuple[Params, Report]:
+            def one(problem: Problem, bodies: list[int]) -> tuple[Params, Report]:
                 # Each body has its own order: members stay independent given the data.
-                orders = [stream(task.seed, Role.ORDER, int(task.role), body) for body in block]
-                return self.run(task.problem(block), backend, orders, bar.update)
+                orders = [stream(task.seed, Role.ORDER, int(task.role), body) for body in bodies]
+                return self.run(problem, backend, orders, bar.update)
 
-            results = parallel(one, blocks)
-        return Trained.joined(task.bodies, blocks, results)
+            return task.train(blocks, one)
 
     def run(
         self, problem: Problem, backend: Backend, orders: Sequence[np.random.Generator], tick: Callable[[], object]
