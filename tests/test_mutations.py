@@ -138,14 +138,16 @@ def all_larger(right, *args):
 # ------------------------------------------------------------------------------------------------------------ training
 
 
-def jitter_without_pull(right, task, block):
-    problem = right(task, block)
-    jitter = 0 if problem.offsets is None else problem.noise_std * np.swapaxes(problem.offsets, 1, 2)
-    return replace(problem, targets=problem.targets - jitter, noise_std=0.0, offsets=None)
+def jitter_without_pull(right, task, blocks, one):
+    def wrong(problem, bodies):
+        jitter = 0 if problem.offsets is None else problem.noise_std * np.swapaxes(problem.offsets, 1, 2)
+        return one(replace(problem, targets=problem.targets - jitter, noise_std=0.0, offsets=None), bodies)
+
+    return right(task, blocks, wrong)
 
 
-def pull_without_jitter(right, task, block):
-    return replace(right(task, block), offsets=None)
+def pull_without_jitter(right, task, blocks, one):
+    return right(task, blocks, lambda problem, bodies: one(replace(problem, offsets=None), bodies))
 
 
 def half_the_time(right, eigenvalues, time, *args):
@@ -248,8 +250,8 @@ MISTAKES = [
         "B1 B2 B3",
     ),
     Mistake("K for K + 1", wrapped(DeepEnsemble, "_variance_of", divided_by_members), CHI2, "M2"),
-    Mistake("noise without the pull to the start", wrapped(Task, "problem", jitter_without_pull), TARGET, "B5"),
-    Mistake("the pull to the start without noise", wrapped(Task, "problem", pull_without_jitter), TARGET, "B5"),
+    Mistake("noise without the pull to the start", wrapped(Task, "train", jitter_without_pull), TARGET, "B5"),
+    Mistake("the pull to the start without noise", wrapped(Task, "train", pull_without_jitter), TARGET, "B5"),
     Mistake(
         "predictor and target share their seed",
         wrapped(
