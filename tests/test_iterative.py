@@ -41,7 +41,7 @@ def same(v: np.ndarray) -> np.ndarray:
 )
 def test_it_solves_the_system(seed, n, columns, decay, noise, rank):
     A, r = kernel(seed, n, decay), np.random.default_rng(seed + 1).standard_normal((n, columns))
-    v, residual = (a.T for a in iterative.solve(same, lambda v: v @ A, nystroem(A, noise, rank), r.T, noise))
+    v, residual = (a.T for a in iterative.solve(same, lambda v: v @ A, nystroem(A, noise, rank), r.T))
     left = r - A @ v - noise * v
     assert (np.linalg.norm(left, axis=0) <= 2 * iterative.RTOL * np.linalg.norm(r, axis=0)).all()
     np.testing.assert_allclose(residual, left, rtol=0, atol=1e-12 * np.abs(r).max())
@@ -52,7 +52,7 @@ def test_the_preconditioner_leaves_few_iterations():
     counts = {}
     for rank in (1, 100):
         products = []
-        iterative.solve(same, lambda v, to=products: to.append(v) or v @ A, nystroem(A, 0.01, rank), r.T, 0.01)
+        iterative.solve(same, lambda v, to=products: to.append(v) or v @ A, nystroem(A, 0.01, rank), r.T)
         counts[rank] = len(products)
     assert 2 * counts[100] < 20 < counts[1]
 
@@ -60,7 +60,7 @@ def test_the_preconditioner_leaves_few_iterations():
 def test_zero_residuals_stay_zero():
     r = np.zeros((5, 2))
     r[:, 1] = 1.0
-    v, _ = iterative.solve(same, lambda v: 2.0 * v, nystroem(2.0 * np.eye(5), 1.0, 3), r.T, 1.0)
+    v, _ = iterative.solve(same, lambda v: 2.0 * v, nystroem(2.0 * np.eye(5), 1.0, 3), r.T)
     np.testing.assert_allclose(v, r.T / 3, atol=1e-12)
 
 
@@ -124,6 +124,6 @@ def test_the_noise_that_is_advised_is_enough():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(iterative, "ITERATIONS", 40)
         with pytest.raises(ValueError, match="noise_std of about") as refused:
-            iterative.solve(same, lambda v: v @ A, nystroem(A, 1e-4, 10), r.T, 1e-4)
+            iterative.solve(same, lambda v: v @ A, nystroem(A, 1e-4, 10), r.T)
         enough = float(str(refused.value).split("noise_std of about ")[1].split()[0])
-        iterative.solve(same, lambda v: v @ A, nystroem(A, enough**2, 10), r.T, enough**2)
+        iterative.solve(same, lambda v: v @ A, nystroem(A, enough**2, 10), r.T)

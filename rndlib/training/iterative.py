@@ -83,9 +83,10 @@ def conjugate_gradients(
 class Nystroem(NamedTuple):
     """B'B, which is near to Theta: its smallest and largest eigenvalue, and the inverse of B'B + s I up to a factor.
 
-    All other eigenvalues of Theta count as the smallest of B'B, so s is that and the noise.
+    All other eigenvalues of Theta count as the smallest of B'B, so s is that and the `noise`.
     """
 
+    noise: float
     smallest: float
     largest: float
     precondition: Callable[[Rows], Rows]
@@ -104,25 +105,27 @@ class Nystroem(NamedTuple):
         values = linalg.eigvalsh(square)
         square.flat[:: len(square) + 1] += max(noise + max(values[0], 0.0), np.finfo(float).eps * values[-1])
         factor = linalg.cho_factor(square)
-        return cls(float(values[0]), float(values[-1]), lambda v: v - linalg.cho_solve(factor, B @ v.T).T @ B)
+        return cls(noise, float(values[0]), float(values[-1]), lambda v: v - linalg.cho_solve(factor, B @ v.T).T @ B)
 
-    def products(self, noise: float) -> float:
+    @property
+    def products(self) -> float:
         """About how many products with Theta conjugate gradients take.
 
         With condition number c, k of them leave 2 e^{-2 k / sqrt(c)} of the error, and the preconditioner leaves about
         four times the smallest eigenvalue that it takes out.
         """
-        return log(2 / RTOL) / 2 * sqrt(1 + 4 * max(self.smallest, 0.0) / noise) if noise else inf
+        return log(2 / RTOL) / 2 * sqrt(1 + 4 * max(self.smallest, 0.0) / self.noise) if self.noise else inf
 
 
 def solve(
-    pull: Callable[[Rows], Any], push: Callable[[Any], Rows], nystroem: Nystroem, r: Rows, noise: float
+    pull: Callable[[Rows], Any], push: Callable[[Any], Rows], nystroem: Nystroem, r: Rows
 ) -> tuple[Any, Rows]:
     """J' v with (Theta + noise I) v = r, up to RTOL, and the residuals of v. `pull` multiplies by J', `push` by J.
 
     Raises a ValueError if the vectors have not converged after ITERATIONS products, or only by a recurrence that has
     lost the residual to rounding.
     """
+    noise = nystroem.noise
     with one_thread_each():  # its threads would wait, by spinning, on the cores that the products need
         v, unsolved = conjugate_gradients(
             lambda v: push(pull(v)) + noise * v, nystroem.precondition, r, RTOL, ITERATIONS, _NUMPY, inf

@@ -114,12 +114,12 @@ def _without(
     nystroem = Nystroem.of(some, n, noise, min(RANK, max(1, flow.memory // (16 * n))))
     # Arithmetic per point. That of a Cholesky factorisation, n^2 / 3, takes half as long as the same of products.
     formed = n * (n / 6 + net.width * net.depth) if isinstance(net, MLP) else inf
-    instead = formed < 4 * net.parameters(1) * columns * nystroem.products(noise)
+    instead = formed < 4 * net.parameters(1) * columns * nystroem.products
     if instead and matrices.needed(n, matrices.FACTORISED) <= flow.memory:
         v = gain(_theta(backend, net, own, X, noise), r.T, inf, None, overwrite=True).T
         changes = pull(v)
         return changes, r - noise * v - push(changes), "one matrix"
-    return *solve(pull, push, nystroem, r, noise), "conjugate gradients"
+    return *solve(pull, push, nystroem, r), "conjugate gradients"
 
 
 def _theta(backend: Backend, net: Network, own: Params, X: np.ndarray, noise: float) -> Float[np.ndarray, "n n"]:
