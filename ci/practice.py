@@ -4,7 +4,7 @@
     PYTHONPATH=results/packages python ci/practice.py [METHOD...]
 
 These two packages are needed here only: the first for its data files, as its own dependencies are many. Where methods
-are named, only these are run. At the end the table is written, of all fits that are there (`kept`).
+are named, only these are run (`kept`), and the rows of all others stay.
 """
 
 import sys
@@ -22,4 +22,6 @@ def fit(data: str, method: str, seed: str) -> dict[str, Any]:
 
 if __name__ == "__main__":
     tasks = [(data, method, str(seed)) for data, method, seed in stored.tasks()]
-    kept.store(stored.TABLE, kept.rows(__file__, tasks, fit, sys.argv[1:]))
+    found = kept.rows(__file__, tasks, fit, sys.argv[1:])
+    rows = {(row["data"], row["method"], str(row["split"])): row for row in [*kept.stored(stored.TABLE), *found]}
+    kept.store(stored.TABLE, [rows[task] for task in tasks if task in rows])
