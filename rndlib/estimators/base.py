@@ -1,6 +1,7 @@
-"""What the four estimators have in common: their parameters, what `fit` makes of its arguments, and what it leaves.
+"""What the four estimators have in common: their parameters, `fit`, and what it leaves.
 
-`rndlib.estimators.functions` has the networks, and `rndlib.estimators.fits` what training leaves of them.
+`rndlib.estimators.inputs` reads their arguments, `rndlib.estimators.functions` has the networks, and
+`rndlib.estimators.fits` what training leaves of them.
 """
 
 import warnings
@@ -12,20 +13,16 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 from rndlib import checks
 from rndlib.any_network import AnyNetwork
 from rndlib.estimators import departure
-from rndlib.estimators.automatic import Choice, choose, prior_std
 from rndlib.estimators.exact import Exact, fits
 from rndlib.estimators.fits import Linear, Steps
-from rndlib.estimators.functions import Following, Networks
+from rndlib.estimators.functions import Networks
+from rndlib.estimators.inputs import Inputs
 from rndlib.network import MLP
-from rndlib.theory import reference
 from rndlib.training import backends
 from rndlib.training.solvers import GradientDescent, GradientFlow, Report, Solver
 
@@ -49,7 +46,7 @@ def _given(model: Any) -> bool:
 
 
 @dataclass(eq=False, repr=False)
-class Estimator(Networks, BaseEstimator):
+class Estimator(Networks, Inputs):
     """A scikit-learn estimator whose parameters are the fields of a dataclass.
 
     The constructor checks them, and `fit` checks them again, as they can be set. `fit` keeps a copy of the estimator
@@ -65,17 +62,10 @@ class Estimator(Networks, BaseEstimator):
     input_scales: Any = None
 
     # No annotations, so not parameters.
-    noise_std = None  # of estimators without noise
-    prior_mean = None  # of estimators without labels
-    prior = None  # of estimators whose prior is not chosen
-    prior_ = None  # the one of `_priors` that the fit took
-    _priors = (None,)
-    gamma = None  # of estimators without values
     linearised = False  # of estimators that cannot be
     _labelled = True  # or labels are ignored
     _covered = True  # whether a theorem is about them
     _any_length = False  # or automatic ones take as many points as N x N matrices fit in memory
-    _as_fitted = None
 
     def __post_init__(self):
         self._check()
@@ -230,135 +220,12 @@ class Estimator(Networks, BaseEstimator):
             checks.require(
                 outputs == now._outputs, f"y has outputs {outputs}: give {now._outputs}, as in the first call"
             )
-            now._labels = labels.reshape(len(points), -1) - now._prior(given)
+            now._labels = labels.reshape(len(points), -1) - now._prior(given, now.prior_)
         now._fit = type(now._fit).fit(now, points, now._fit)
         report = now._fit.trained.report
         now._report = replace(report, notes=(*report.notes, STREAM), departure=None)
         self._fit, self._report, self._as_fitted = now._fit, now._report, now
         return self
-
-    @property
-    def _fitted(self) -> Any:
-        """The estimator as it was when it was fitted."""
-        check_is_fitted(self)
-        return self._as_fitted
-
-    # --------------------------------------------------------------------------------------------- the arguments of fit
-
-    def _begin(self, X: Any, y: Any = None) -> Any:
-        """Check all inputs, and choose what is not given: points, and `_labels` (N, outputs), in the network's units.
-
-        Forgets the previous fit, so that a failed fit leaves the estimator unfitted.
-        """
-        self._as_fitted = None
-        self._fit: Any = None
-        self._check()
-        points, labels = self._read(X, y)
-        self._outputs = () if labels is None else labels.shape[1:]
-        self._seed = int(self.seed)
-        if self.random_state is not None:
-            self._seed = int(check_random_state(self.random_state).randint(2**31))
-        choice, labels = self._compared(points, labels)
-        self.net_, self._units, self._notes = choice.net, choice.units, choice.notes
-        if self.prior_ is not None and (self.net is not None or self.prior_.features is not None):
-            self.net_ = self.prior_._network(self.net_, points, self.backend)
-            self._units = replace(self._units, prior=self.prior_)
-        # An ensemble on a user's network has no noise, even where the evidence of its output scale has.
-        noisy = self.net is None or "noise_std" in self.get_params(deep=False)
-        self._noise = choice.noise_std if noisy else 0.0
-        noise = self._noise * np.broadcast_to(self._units.size, self._outputs or (1,))
-        self.noise_std_ = noise if self._outputs else float(noise[0])
-        if self.net is None:
-            self.input_scales_, self.log_evidence_ = choice.units.scale, choice.log_evidence
-        inputs = self._units.inputs(points)
-        if self.net is not None:
-            # A network of the user's own may look up whole numbers, whose scale says nothing.
-            looked_up = isinstance(self.net, AnyNetwork) and bool((points == np.round(points)).all())
-            deviation = None if labels is None else prior_std(self.net_, inputs)
-            checks.scales(points[:1] if looked_up else points, labels, deviation, self._noise)
-        self._labels: Any = None if labels is None else self._units.labels(labels)
-        return inputs
-
-    def _compared(self, points: np.ndarray, labels: Any) -> tuple[Choice, Any]:
-        """The choice for the prior of largest evidence, which becomes `prior_`, and labels less its mean."""
-        checks.require(
-            labels is not None or len(self._priors) == 1,
-            f"y = None with {len(self._priors)} priors: give y, whose evidence compares them, or one prior",
-        )
-        found = []
-        for prior in self._priors:
-            self.prior_ = prior
-            rest = None if labels is None else labels.reshape(len(points), -1) - self._prior(points)
-            choice = choose(self.net_, points, rest, self.noise_std, self.input_scales, prior)
-            found.append((choice, rest, prior))
-        choice, rest, self.prior_ = max(found, key=lambda each: each[0].log_evidence or 0.0)
-        if len(found) > 1:
-            nats = ", ".join(f"{each[0].log_evidence:.1f}" for each in found)
-            note = f"That is the largest evidence of {len(found)} priors, which have {nats} nats."
-            choice = replace(choice, notes=(*choice.notes, note))
-        return choice, rest
-
-    def _validated(self, X: Any, y: Any, shape: tuple[int, ...] | None = None) -> tuple[Any, Any]:
-        """Points (N, *shape) as float64 and labels, in the user's units; of new points, those of a fit have a `shape`.
-
-        A `y` of "no_validation" is scikit-learn's word for no labels where there have to be some.
-        """
-        labelled = not isinstance(y, str | None)
-        if isinstance(self.net, AnyNetwork):
-            validate_data(self, X, y, reset=shape is None, skip_check_array=True)  # names, and whether y is needed
-            return checks.points_of_any_shape("X", X, shape), y
-        # X in row order: data frames are stored by columns, and the memory order changes rounding.
-        options: Any = {"y_numeric": True, "multi_output": True} if labelled else {}
-        read: Any = validate_data(self, X, y, reset=shape is None, dtype=np.float64, order="C", **options)
-        return read if labelled else (read, y)
-
-    def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Points (N, *shape) and labels (N, *outputs) as float64, in the user's units, and `net_` for them."""
-        if isinstance(self.net, AnyNetwork):
-            backends.of(self.net, self.backend)
-        points, y = self._validated(X, y)
-        net: Any = self.net
-        if callable(self.net):
-            columns = points.shape[1]
-            net = self.net(columns)
-            checks.require(
-                isinstance(net, MLP) and net.in_dim == columns,
-                f"net({columns}) = {net!r}: give a function whose result is an MLP of in_dim {columns}",
-            )
-        if net is not None:
-            net.examine(points)
-        self.net_: Any = net
-        self._shape = points.shape[1:]
-        return points, None if isinstance(y, str | None) else checks.outputs("y", y, len(points))
-
-    def _read_next(self, points: np.ndarray, X_next: Any, terminal: Any) -> Following | None:
-        """What follows the training points; None without `gamma`."""
-        if self.gamma is None:
-            checks.require(X_next is None and terminal is None, "gamma = None: give gamma to use X_next and terminal")
-            return None
-        checks.require(X_next is not None, f"X_next = None with gamma = {self.gamma!r}: give the states that follow X")
-        states = checks.points_of_any_shape("X_next", X_next, points.shape[1:])
-        return Following(states, reference.discounts(self.gamma, terminal, states, len(points)))
-
-    def _points(self, X: Any) -> tuple[Any, Any]:
-        """Points of the shape of the training points: in the user's units, and as the network reads them."""
-        fitted = self._fitted
-        points, _ = fitted._validated(X, "no_validation", fitted._shape)
-        return points, fitted._units.inputs(points)
-
-    def _prior(self, points: np.ndarray) -> Any:
-        """The prior mean at points in the user's units: (T, outputs), or 0."""
-        mean: Any = self.prior_mean if self.prior_ is None else self.prior_.mean
-        return 0.0 if mean is None else self._of_user("prior_mean", mean, points).reshape(len(points), -1)
-
-    def _of_user(self, name: str, function: Callable[[Any], Any], points: np.ndarray) -> np.ndarray:
-        """The values (T, *outputs) of a user's function of X."""
-        values = checks.outputs(f"{name}(X)", function(points), len(points))
-        if values.shape[1:] != self._outputs:
-            raise ValueError(f"{name}(X) has shape {values.shape}: give {(len(points), *self._outputs)}")
-        return values
-
-    # ------------------------------------------------------------------------------------------------ what a fit leaves
 
     def _examine(self) -> None:
         """Refuse or warn of what has been chosen for a fit, before it trains."""
@@ -383,15 +250,6 @@ class Estimator(Networks, BaseEstimator):
             warnings.warn(str(found), departure.DepartureWarning, stacklevel=3)
         self._as_fitted = copy(self)
         return self
-
-    def _before(self, X: Any) -> tuple[Any, Any]:
-        """The estimator as it was fitted, or a copy of it that will not be, and its points in the network's units."""
-        if self._as_fitted is not None:
-            return self._as_fitted, self._points(X)[1]
-        if self.net is None:
-            raise NotFittedError("net = None: the automatic estimator chooses a network when it is fitted: call fit")
-        model: Any = copy(self)
-        return model, model._begin(X, "no_validation")
 
     def _deviations(self, variance: Float[np.ndarray, " t"]) -> Variances:
         """The roots of variances of the network's, in the user's units."""

@@ -65,5 +65,5 @@ class Regressor(RegressorMixin):
 
     def _functions_of(self: Any, values: Float[np.ndarray, "functions outputs t"], points: np.ndarray) -> Functions:
         """Functions of the network's in the user's units, at points in these units: (functions, T, *outputs)."""
-        found = np.swapaxes(values, 1, 2) * self._units.size + self._units.mean + self._prior(points)
+        found = np.swapaxes(values, 1, 2) * self._units.size + self._units.mean + self._prior(points, self.prior_)
         return found.reshape(len(values), len(points), *self._outputs)

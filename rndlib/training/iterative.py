@@ -117,9 +117,7 @@ class Nystroem(NamedTuple):
         return log(2 / RTOL) / 2 * sqrt(1 + 4 * max(self.smallest, 0.0) / self.noise) if self.noise else inf
 
 
-def solve(
-    pull: Callable[[Rows], Any], push: Callable[[Any], Rows], nystroem: Nystroem, r: Rows
-) -> tuple[Any, Rows]:
+def solve(pull: Callable[[Rows], Any], push: Callable[[Any], Rows], nystroem: Nystroem, r: Rows) -> tuple[Any, Rows]:
     """J' v with (Theta + noise I) v = r, up to RTOL, and the residuals of v. `pull` multiplies by J', `push` by J.
 
     Raises a ValueError if the vectors have not converged after ITERATIONS products, or only by a recurrence that has
