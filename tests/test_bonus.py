@@ -596,6 +596,10 @@ def test_the_gradient_of_a_step_is_cut_to_a_norm():
     assert cut == pytest.approx(1e-2, rel=1e-4)
     assert loose == pytest.approx(free) != pytest.approx(cut)
     torch.testing.assert_close(way, same_way, rtol=1e-3, atol=1e-4)
+    assert seen(optimizer=sgd(0.1)).meaning.verdict == "ensemble variance"
+    meaning = seen(optimizer=sgd(0.1), max_grad_norm=0.1).meaning
+    assert (meaning.verdict, meaning.factor) == ("biased", 1.0)
+    assert "cutting gradients depends on the error" in str(meaning)
 
 
 def test_a_bonus_that_is_read_and_never_trained_warns_once(monkeypatch):
@@ -679,6 +683,12 @@ def test_malformed_observations(obs, says):
         ({"dtype": "float32"}, "dtype = 'float32'"),
         ({"optimizer": torch.optim.Adam([torch.ones(1)])}, "optimizer = Adam .*: give a function from parameters"),
         ({"optimizer": lambda parameters: None}, "optimizer = <function"),
+        ({"optimizer": torch.optim.LBFGS}, "optimizer = .*LBFGS.*whose steps take a gradient alone"),
+        ({"obs_shape": gym.spaces.Tuple([gym.spaces.Discrete(2)])}, "obs_shape = Tuple.*: flatten it to one array"),
+        (
+            {"obs_shape": gym.spaces.Dict(x=gym.spaces.Box(0, 1), words=gym.spaces.Text(3))},
+            "obs_shape of 'words' = Text.*leave it out by keys=",
+        ),
         ({"network": 3}, "network = 3: give a function"),
         ({"network": build(4)}, r"network = Sequential\(.*give a function from a number of outputs to a new"),
         ({"network": MLP(3)}, r"cannot serve: the modules fail on observations \(16, 1, 6, 6\)"),
@@ -740,8 +750,9 @@ def test_calls_that_cannot_be_answered():
     diverged = seen(optimizer=sgd(1e3))
     with pytest.raises(DivergenceError, match="smaller learning rate"):
         diverged.update(X, epochs=100)
-    with pytest.raises(DivergenceError, match="not finite"):
-        diverged(X)
+    for method in (diverged, diverged.share):
+        with pytest.raises(DivergenceError, match="not finite"):
+            method(X)
     with pytest.warns(HeadsWarning, match="64 heads on a network of width 64"):
         RNDBonus(3, 64, network=MLP(3, width=64))
 
@@ -756,6 +767,8 @@ def test_modules_that_cannot_serve():
     with pytest.raises(ValueError, match="target has weights of another type or device than predictor: move one"):
         ModuleBonus(3, linear, nn.Linear(3, 4, dtype=torch.float64))
     narrow = ModuleBonus(3, nn.Linear(3, 4), nn.Linear(3, 4), normalise=False)
+    dropped = nn.Sequential(nn.Linear(3, 8), nn.Dropout(), nn.Linear(8, 4))  # held in eval mode
+    assert ModuleBonus(3, nn.Sequential(nn.Linear(3, 8), nn.Identity(), nn.Linear(8, 4)), dropped).meaning.factor == 1
     narrow.target = nn.Linear(3, 1)  # which would broadcast
     with pytest.raises(ValueError, match=r"return \(5, 4\) and \(5, 1\) for 5 observations"):
         narrow(X)

@@ -17,9 +17,13 @@ from rndlib.theory import mismatch
 torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
+from torch.nn.utils.parametrizations import spectral_norm  # noqa: E402
 
 from rndlib.torch import MismatchWarning, ModuleBonus, RNDBonus, explain, nature_cnn  # noqa: E402
 from rndlib.torch.meaning import probes  # noqa: E402
+from rndlib.torch.networks import drawn  # noqa: E402
+from rndlib.torch.optimiser import descend_as_eq_1  # noqa: E402
+from rndlib.training.weights import Role  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -138,6 +142,10 @@ def test_two_draws_of_one_law_are_an_ensemble(make, obs):
         (network, lambda: network(heads=8), "no", r"return \(10, 16\) and \(10, 8\) for 10 observations"),
         (convolutional, None, "may not be", r"fail on observations \(16, 1024\) .RuntimeError: .*give obs"),
         (lambda: nn.Conv1d(3, 3, 3), None, "may not be", "not known: give obs"),
+        (lambda: nn.Sequential(spectral_norm(nn.Linear(3, 8)), nn.Linear(8, 4)), None, "no", "each call changes"),
+        (lambda: scaled(0.0, network()), None, "no", "outputs start at zero: draw its last layer at random"),
+        (lambda: Branch(lambda f: (f, f)), None, "no", r"return tuple and tuple for 10 observations, not both"),
+        (nn.Identity, network, "no", "no weights that train"),
     ],
 )
 def test_others_are_none_or_unknown_and_there_is_no_factor(predictor, target, verdict, says):
@@ -232,6 +240,38 @@ def test_the_range_of_the_ratio_holds_the_exact_factor():
         assert np.abs(exact - 1).max() > 0.3
 
 
+def test_the_range_of_the_ratio_knows_the_learning_rates():
+    """An `Eq1` whose factors are in the weights, by the rates that a bonus gives it, is the network of the theorem."""
+    net, other = MLP(3, width=1024, sigma_w=3.0), MLP(3, width=1024, sigma_w=3.0, sigma_b=3.0)
+    modules = (drawn(of, 64, 1, seed, Role.MEMBER, torch.float32) for seed, of in enumerate((net, other)))
+    predictor, target = modules
+    optimizer = torch.optim.SGD(predictor.parameters(), 0.1)
+    descend_as_eq_1(optimizer, predictor)
+    exact = mismatch.factor(net, other, VECTORS[::2].numpy(), VECTORS[1::2].numpy())
+    (low, high), (off, _) = (explain(predictor, target, VECTORS, of).factors or (0, 0) for of in (optimizer, None))
+    assert (low, high) == pytest.approx((exact.min(), exact.max()), rel=0.1)
+    assert low < 1 < off  # by one rate for all weights
+
+
+def started(how: Callable[[Tensor], Any], name: str) -> nn.Module:
+    module = nn.Sequential(nn.Linear(3, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 16))
+    how(dict(module.named_parameters())[name].data)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("how", "name"),
+    [
+        (lambda p: nn.init.constant_(p, 0.1), "0.bias"),  # whose deviation in float32 is 1.5e-8
+        (lambda p: nn.init.constant_(p, 0.3), "4.bias"),
+        (nn.init.eye_, "2.weight"),
+        (lambda p: nn.init.zeros_(p)[:64].fill_(1.0), "2.bias"),  # as the gates of an LSTM
+    ],
+)
+def test_what_starts_the_same_in_every_draw_is_not_shared(how, name):
+    assert explain(started(how, name), started(how, name), VECTORS).verdict == "ensemble variance"
+
+
 def test_copies_and_shared_weights_are_not_independent():
     module = network()
     for other in (module, copy.deepcopy(module)):
@@ -260,6 +300,8 @@ def test_chance_is_not_called_a_difference_and_a_difference_is_found():
 
 @pytest.mark.usefixtures("as_a_user")
 def test_what_is_no_module_or_has_no_weights_yet():
+    with pytest.raises(ValueError, match="obs has 1 rows: give two or more"):
+        explain(network(), network(), VECTORS[:1])
     with pytest.raises(ValueError, match=r"target is builtin_function_or_method: give a torch\.nn\.Module"):
         explain(network(), torch.relu)
     with pytest.raises(ValueError, match="predictor has lazy layers"):

@@ -91,7 +91,7 @@ def test_the_bonus_is_that_of_the_observation_that_a_step_comes_to(kind):
         resets = (count == length) & (kind == "NEXT_STEP")
         count = np.where(count == length, 0 if kind == "NEXT_STEP" else 1, count + 1)
         came_to = np.stack([np.arange(ENVS), count], 1).astype(np.float32)
-        expected = scaler(torch.tensor(plain(came_to))).numpy() * ~resets
+        expected = scaler(torch.tensor(plain(came_to) * ~resets)).numpy()
         np.testing.assert_allclose(rewards, (count == length) + 0.5 * expected, rtol=1e-5)
         seen = [info["intrinsic_reward"] for info in infos] if kind == "VecEnv" else infos["intrinsic_reward"]
         np.testing.assert_allclose(seen, expected, rtol=1e-5)
@@ -123,6 +123,51 @@ def test_a_random_agent_observes_first_and_once(kind):
     envs.reset()
     assert normaliser.count == ENVS * 12
     assert not envs.intrinsic.bonus.optimizer.state
+
+
+def test_a_random_agent_starts_anew_where_environments_do_not():
+    envs = RNDVectorWrapper(vector(AutoresetMode.DISABLED), bonus(), warm_up=20, every=99)
+    envs.reset(seed=0)
+    for _ in range(9):
+        *_, terminated, truncated, infos = envs.step(np.zeros(ENVS, int))
+        assert (infos["intrinsic_reward"] > 0).all()
+        if (ended := terminated | truncated).any():
+            envs.reset(options={"reset_mask": ended})
+
+
+def test_a_reset_has_no_reward_and_no_part_in_the_size_of_returns():
+    """So that a coefficient means the same whether environments reset in the same step or in one of its own."""
+    steps, mask = np.random.default_rng(0).normal(size=(4, ENVS, 2)), np.array([True, False, False])
+    intrinsic, plain = (IntrinsicReward(bonus(normalise=False), ENVS, gamma=0.0, every=99) for _ in range(2))
+    for obs in steps:
+        found = intrinsic(obs, mask)
+        expected = plain.scaler(torch.tensor(plain.bonus(obs) * ~mask)).numpy()
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+        assert found[0] == 0
+
+
+def test_environments_whose_rewards_would_be_lost_or_misread_are_refused():
+    class VecNormalize(VecEnv):
+        def get_original_reward(self) -> Any:
+            return None
+
+    with pytest.raises(ValueError, match=r"put it outside, as VecNormalize\(RNDVecEnvWrapper"):
+        RNDVecEnvWrapper(VecNormalize(), bonus())
+
+    class Old(SyncVectorEnv):
+        """Of gymnasium 0.29."""
+
+        def step(self, actions: Any) -> Any:
+            *found, infos = super().step(actions)
+            finals = {"final_observation": infos.pop("final_obs")} if "final_obs" in infos else {}
+            return *found, infos | finals
+
+    makers = [lambda number=n: Counter(number) for n in range(ENVS)]
+    envs = RNDVectorWrapper(Old(makers, autoreset_mode=AutoresetMode.SAME_STEP), bonus(), warm_up=0)
+    envs.intrinsic.bonus.observe(envs.reset()[0])
+    envs.step(np.zeros(ENVS, int))
+    with pytest.raises(ValueError, match=r"gymnasium before 1\.0"):  # at the end of the first episode
+        envs.step(np.zeros(ENVS, int))
 
 
 def test_statistics_then_novelty_then_training_every_so_often():

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from math import isfinite, prod
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
-from torch.optim import Adam, Optimizer
+from torch.optim import LBFGS, Adam, Optimizer
 
 from rndlib import checks
 from rndlib.estimators import NotFittedError
@@ -103,12 +104,19 @@ class ModuleBonus(nn.Module):
             raise ValueError("target has weights of the predictor that train: give it its own, or freeze these")
         make = partial(Adam, lr=learning_rate, fused=True) if optimizer is None else optimizer
         made = callable(make) and make(trained)
-        if not isinstance(made, Optimizer):
-            raise ValueError(f"optimizer = {optimizer!r}: give a function from parameters to a torch.optim.Optimizer")
+        if not isinstance(made, Optimizer) or isinstance(made, LBFGS):
+            raise ValueError(
+                f"optimizer = {optimizer!r}: give a function from parameters to a torch.optim.Optimizer whose steps "
+                "take a gradient alone"
+            )
         descend_as_eq_1(made, predictor)
-        self.meaning = explain(predictor, target, probes(self.reader.shape, whole=not normalise), made)
+        whole = not normalise
+        self.meaning = explain(predictor, target.eval(), probes(self.reader.shape, whole), made)
+        if self.max_grad_norm is not None and self.meaning.factor is not None:
+            cut = "cutting gradients depends on the error, so that training is not linear in it"
+            self.meaning = replace(self.meaning, verdict="biased", reasons=(*self.meaning.reasons, cut))
         self._object()
-        self.predictor, self.target = predictor, target.requires_grad_(False).eval()
+        self.predictor, self.target = predictor, target.requires_grad_(False)
         self.initial = deepcopy(predictor).requires_grad_(False).eval()
         self.normaliser = RunningNormaliser(self.reader.shape) if normalise else None
         self.optimizer, self._held = made, [*predictor.parameters()]
@@ -144,7 +152,7 @@ class ModuleBonus(nn.Module):
         array([1., 1., 1.], dtype=float32)
         """
         rows, leading = self._rows(obs)
-        left, prior = (self._half_squares(rows, function) for function in (self.predictor, self.initial))
+        left, prior = self._finite(self._half_squares(rows, self.predictor)), self._half_squares(rows, self.initial)
         return self.reader.like(obs, left / prior.clamp_(min=torch.finfo(prior.dtype).tiny), leading)
 
     def errors(self, obs: Any) -> Float[Tensor, "*leading outputs"]:
@@ -278,10 +286,11 @@ class ModuleBonus(nn.Module):
         rows = rows.to(self._held[0].dtype)
         torch.clear_autocast_cache()  # which has weights as they were before a step, or without a gradient
         ours, theirs = function(rows), self.target(rows)
-        if ours.shape != theirs.shape or theirs.ndim != 2 or len(theirs) != len(rows):
+        shapes = [tuple(f.shape) if isinstance(f, Tensor) else type(f).__name__ for f in (ours, theirs)]
+        if shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][0] != len(rows):
             raise ValueError(
-                f"predictor and target return {tuple(ours.shape)} and {tuple(theirs.shape)} for {len(rows)} "
-                "observations: give modules that both return (batch, outputs)"
+                f"predictor and target return {shapes[0]} and {shapes[1]} for {len(rows)} observations: give modules "
+                "that both return (batch, outputs)"
             )
         if theirs.dtype.itemsize < 4:  # whose difference, and its square, would lose what is left
             ours, theirs = ours.float(), theirs.float()
@@ -293,15 +302,19 @@ class ModuleBonus(nn.Module):
         return each[0] if len(each) == 1 else torch.cat(each)
 
     def _novelty(self, rows: Shaped[Tensor, "rows *shape"]) -> Float[Tensor, " rows"]:
-        novelty = self._half_squares(rows, self.predictor)
-        if novelty.device.type != "cpu":  # where asking would wait
-            self._pending = self._pending + 0 * novelty.max()
-        elif not isfinite(novelty.max()):
-            raise DivergenceError(_DIVERGED)
+        novelty = self._finite(self._half_squares(rows, self.predictor))
         if not torch.compiler.is_compiling():  # which would compile anew for every count
             self._reads += 1
             if self._reads == _READS and all(map(torch.equal, self.predictor.parameters(), self.initial.parameters())):
                 warnings.warn(f"the bonus was read {_READS} times and never trained: call update or step", stacklevel=4)
+        return novelty
+
+    def _finite(self, novelty: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
+        """The same, or DivergenceError; on an accelerator, where asking would wait, the next `update` raises it."""
+        if novelty.device.type != "cpu":
+            self._pending = self._pending + 0 * novelty.max()
+        elif not isfinite(novelty.max()):
+            raise DivergenceError(_DIVERGED)
         return novelty
 
     def _observed(self, rows: Shaped[Tensor, "rows *shape"]) -> Float[Tensor, " rows"]:

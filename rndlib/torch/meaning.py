@@ -105,11 +105,14 @@ def explain(
     if obs is None and not sizes:
         return Meaning("unknown", None, ("the modules' observations are not known: give obs",))
     x = probes((sizes[0],)) if obs is None else obs
-    x = x.to(weights[0].device, weights[0].dtype if x.is_floating_point() else None)
+    if len(x) < 2:
+        raise ValueError(f"obs has {len(x)} rows: give two or more observations, such as 16")
+    if weights:
+        x = x.to(weights[0].device, weights[0].dtype if x.is_floating_point() else None)
     # What is compiled runs as it is written: compiling would take far longer, and so would loading the compiler.
     as_written = torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
     with torch.no_grad(), torch.random.fork_rng(devices=[x.device] if x.is_cuda else []), as_written:
-        return _trained_by(optimizer, _judged(_Function(predictor), _Function(target), x))
+        return _trained_by(optimizer, _judged(_Function(predictor, optimizer), _Function(target), x))
 
 
 def probes(shape: tuple[int, ...], whole: bool = False) -> Tensor:
@@ -120,17 +123,30 @@ def probes(shape: tuple[int, ...], whole: bool = False) -> Tensor:
 
 
 class _Function:
-    """A module as a function of its tensors, which are its weights and buffers. It never changes the module."""
+    """A module as a function of its tensors, which are its weights and buffers. It never changes the module.
 
-    def __init__(self, module: nn.Module):
+    `drawn` says which tensors are random, and `rates` are their learning rates by gradient descent.
+    """
+
+    def __init__(self, module: nn.Module, optimizer: Optimizer | None = None):
         named = [*module.named_parameters(), *module.named_buffers()]
         self.module, self.names, self.tensors = module, [name for name, _ in named], [a.detach() for _, a in named]
         self.trained = [a.requires_grad for _, a in named]
-        self.drawn = [isinstance(a, nn.Parameter) and a.numel() > 1 and bool(a.std() > 0) for _, a in named]
+        # Not by a deviation, which rounding leaves to equal numbers.
+        self.drawn = [isinstance(a, nn.Parameter) and a.numel() > 1 and bool(a.min() < a.max()) for _, a in named]
+        groups = optimizer.param_groups if isinstance(optimizer, SGD) else []
+        rates = {p: float(group["lr"]) for group in groups for p in group["params"]}
+        self.rates = [rates.get(a, 1.0) for _, a in named]
 
-    def __call__(self, x: Tensor, tensors: Tensors | None = None) -> Tensor:
+    def __call__(self, x: Tensor, tensors: Tensors | None = None) -> Any:
         given = self.tensors if tensors is None else tensors
         return functional_call(self.module, {n: a.clone() for n, a in zip(self.names, given, strict=True)}, (x,))
+
+    def changed(self, x: Tensor) -> list[str]:
+        """Names of the buffers that a call changes."""
+        buffers = {name: a.clone() for name, a in zip(self.names, self.tensors, strict=True)}
+        functional_call(self.module, buffers, (x,))
+        return [repr(name) for name, a in zip(self.names, self.tensors, strict=True) if not buffers[name].equal(a)]
 
     def redrawn(self, random: torch.Generator) -> Tensors:
         """Weights of the same variances: those of each tensor in another order, with other signs about their mean."""
@@ -176,15 +192,20 @@ def _judged(u: _Function, g: _Function, x: Tensor) -> Meaning:
         failed = f"the modules fail on observations {tuple(x.shape)} ({type(error).__name__}: {error})"
         return Meaning("unknown", None, (f"{failed}: give obs",))
     (ours, *_), (theirs, *_) = both
-    if ours.shape != theirs.shape or ours.ndim != 2 or len(ours) != len(x):
-        shapes = f"{tuple(ours.shape)} and {tuple(theirs.shape)} for {len(x)} observations"
-        return Meaning("no ensemble variance", None, (f"the modules return {shapes}, not both (n, outputs)",))
+    shapes = [tuple(f.shape) if isinstance(f, Tensor) else type(f).__name__ for f in (ours, theirs)]
+    if shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][0] != len(x):
+        returned = f"{shapes[0]} and {shapes[1]} for {len(x)} observations"
+        return Meaning("no ensemble variance", None, (f"the modules return {returned}, not both (n, outputs)",))
     random, heads = torch.Generator().manual_seed(0), []
     for name, f, (at, again, part) in zip(("predictor", "target"), (u, g), both, strict=True):
         if not _alike(again, at, at):
             against.append(f"the {name}'s outputs differ from call to call: what is random adds noise to the error")
         elif not _alike(part, at[: len(part)], at):
             against.append(f"the {name}'s outputs depend on the rest of the batch")
+        elif changed := f.changed(x):
+            against.append(f"each call changes the {name}'s {', '.join(changed)}: leave that out, or call .eval()")
+        elif not at.any():
+            against.append(f"the {name}'s outputs start at zero: draw its last layer at random")
         elif head := f.head(x, at):
             heads.append(head)
         else:
@@ -231,11 +252,15 @@ def _trained_by(optimizer: Optimizer | None, meaning: Meaning) -> Meaning:
 
 def _shared(u: _Function, g: _Function) -> list[tuple[str, bool]]:
     """Names of the weights of u that g has too, in the same memory or with the same values, and whether they train."""
-    return [
-        (name, trained)
-        for name, p, trained, drawn in zip(u.names, u.tensors, u.trained, u.drawn, strict=True)
-        if any(a.data_ptr() == p.data_ptr() or (drawn and a.shape == p.shape and a.equal(p)) for a in g.tensors)
-    ]
+
+    def there(p: Tensor, drawn: bool) -> bool:
+        if any(a.data_ptr() == p.data_ptr() for a in g.tensors):
+            return True
+        # A pattern of two numbers, such as an identity or the biases of an LSTM's gates, starts the same in every draw.
+        return drawn and any(a.shape == p.shape and a.equal(p) for a in g.tensors) and len(p.unique()) > 2
+
+    each = zip(u.names, u.tensors, u.trained, u.drawn, strict=True)
+    return [(name, trained) for name, p, trained, drawn in each if there(p, drawn)]
 
 
 def _compared(u: _Function, g: _Function, x: Tensor, theirs: Tensor, head: list[int]) -> tuple[str, float]:
@@ -282,7 +307,8 @@ def _factors(u: _Function, g: _Function, x: Tensor) -> tuple[float, float]:
         with torch.enable_grad():
             outputs = u(x, tensors)[:, 0].unbind()
         slopes = [torch.autograd.grad(f, trained, retain_graph=True, materialize_grads=True) for f in outputs]
-        J = torch.stack([torch.cat([a.flatten() for a in each]) for each in slopes])
+        scales = [rate**0.5 for rate, trained in zip(u.rates, u.trained, strict=True) if trained]
+        J = torch.stack([torch.cat([s * a.flatten() for s, a in zip(scales, each, strict=True)]) for each in slopes])
         kernel += J @ J.mT
     jitter = 1e-6 * kernel.diagonal().mean() * torch.eye(n).to(kernel)
     gain = torch.linalg.solve(kernel[:n, :n] + jitter, kernel[:n, n:])

@@ -58,15 +58,20 @@ class RunningNormaliser(nn.Module):
             self.var.lerp_(var, share).add_(share * (1 - share) * delta**2)
             self.mean.add_(share * delta)
         self.mean32.copy_(self.mean)
-        # The mean of an entry that never varied is exact, so it becomes 0 / tiny = 0.
-        self.std32.copy_(self.var.sqrt()).clamp_(min=torch.finfo(torch.float32).tiny)
+        self.std32.copy_(self._std).clamp_(min=torch.finfo(torch.float32).tiny)
+
+    @property
+    def _std(self) -> Tensor:
+        """Deviations; of an entry that never varied, one by which its mean, rounded to float32, is still about 0."""
+        rounding = torch.finfo(torch.float32).eps * self.mean.abs()
+        return torch.where(self.var > 0, self.var.sqrt(), rounding).clamp_(min=torch.finfo(torch.float64).tiny)
 
     def forward(self, obs: Shaped[Tensor, "batch *shape"]) -> Float[Tensor, "batch *shape"]:
         """Normalised observations within `CLIP` of 0: in float64 for those of 32 bits that are integers, or of more."""
         if obs.dtype == torch.float32 or obs.dtype.itemsize < 4:
             mean, std = self.mean32, self.std32
         else:
-            mean, std = self.mean, self.var.sqrt().clamp_(min=torch.finfo(torch.float64).tiny)
+            mean, std = self.mean, self._std
         away = obs - mean if obs.dtype == mean.dtype else obs.to(mean.dtype).sub_(mean)
         return away.div_(std).clamp_(-CLIP, CLIP)
 

@@ -43,7 +43,11 @@ class Reader:
                 spaces = dict.fromkeys(self.keys[:1], space)
             if not self.keys or not {*self.keys} <= {*spaces}:
                 raise ValueError(f"keys = {keys!r}: give names that obs_shape has a shape for, which are {[*spaces]}")
-        self.shapes = [shape(space)] if self.keys is None else [shape(spaces[key]) for key in self.keys]
+        named = [("", space)] if self.keys is None else [(f" of {key!r}", spaces[key]) for key in self.keys]
+        for name, part in named:
+            if part is None or hasattr(part, "spaces") or getattr(part, "shape", ()) is None:
+                raise ValueError(f"obs_shape{name} = {part!r}: flatten it to one array, or leave it out by keys=")
+        self.shapes = [shape(part) for _, part in named]
         self.shape = self.shapes[0] if len(self.shapes) == 1 else (sum(map(prod, self.shapes)),)
         if not self.shape:
             raise ValueError(f"obs_shape = {space!r}: give observations of one axis or more, such as one-hot vectors")

@@ -65,7 +65,7 @@ class IntrinsicReward(nn.Module):
     bonus: The bonus, of one observation of one environment, whose `gamma` is None: a return sums over time already.
     num_envs, gamma: As in `ReturnScaler`.
     every: Steps from one training to the next, >= 1.
-    epochs, minibatches: Passes over these steps, and optimiser steps in each, >= 1.
+    epochs, minibatches: Passes over these steps, and most optimiser steps in each, >= 1.
 
     >>> import numpy as np
     >>> from rndlib.torch import RNDBonus
@@ -96,10 +96,15 @@ class IntrinsicReward(nn.Module):
         self.minibatches = checks.whole("minibatches", minibatches, at_least=1)
         self._waiting: list[Tensor] = []
 
-    def forward(self, next_obs: Any) -> Float[np.ndarray, " envs"]:
-        """The rewards for coming to `next_obs` (num_envs, *obs_shape): statistics, then novelty, then training."""
+    def forward(self, next_obs: Any, reset: Any = None) -> Float[np.ndarray, " envs"]:
+        """The rewards for coming to `next_obs` (num_envs, *obs_shape): statistics, then novelty, then training.
+
+        reset: Truth values (num_envs,), which environments only started anew, for a reward of 0; None for none.
+        """
         rows, _ = self.bonus._rows(next_obs)
         novelty = self.bonus._observed(rows)
+        if reset is not None:
+            novelty = novelty.masked_fill(torch.as_tensor(reset, device=novelty.device), 0.0)
         self._waiting.append(rows.clone())  # whose memory the environments may use again
         if len(self._waiting) == self.every:
             seen = torch.cat(self._waiting)
@@ -125,17 +130,19 @@ class _Wrapper:
             raise AttributeError(name)
         return getattr(self.envs, name)
 
-    def _warm(self, reset: Callable[[], Any], actions: Callable[[], Any]) -> None:
+    def _warm(self, reset: Callable[[], Any], step: Callable[[], Any]) -> None:
         """Let a random agent observe, unless something was observed already."""
         normaliser = self.intrinsic.bonus.normaliser
         if normaliser is not None and not normaliser.count:
             self.intrinsic.bonus.observe(reset())
             for _ in range(self.warm_up):
-                self.intrinsic.bonus.observe(self.envs.step(actions())[0])
+                self.intrinsic.bonus.observe(step())
 
-    def _came_to(self, obs: Any, ended: Any, last: Callable[[int], Any]) -> Float[np.ndarray, " envs"]:
+    def _came_to(
+        self, obs: Any, ended: Any, last: Callable[[int], Any], reset: Any = None
+    ) -> Float[np.ndarray, " envs"]:
         """The intrinsic rewards, in which the last observation of an episode counts, and not the first of the next."""
-        return self.intrinsic(_with_rows(obs, {env: last(env) for env in np.flatnonzero(ended).tolist()}))
+        return self.intrinsic(_with_rows(obs, {env: last(env) for env in np.flatnonzero(ended).tolist()}), reset)
 
 
 class RNDVectorWrapper(_Wrapper):
@@ -150,6 +157,7 @@ class RNDVectorWrapper(_Wrapper):
     bonus: Bonus of a single observation.
     coef: Factor on the scaled bonus, >= 0. At 1, the intrinsic return has a size of about 1.
     warm_up: Steps of a random agent before the first reset, >= 0, for the statistics of a bonus that has seen nothing.
+        Its actions are drawn from `envs.action_space`, which has a seed of its own.
     how: As in `IntrinsicReward`, whose `state_dict`, that of `intrinsic`, is all that training changes here.
 
     >>> import numpy as np, gymnasium as gym
@@ -164,28 +172,52 @@ class RNDVectorWrapper(_Wrapper):
 
     def reset(self, **options: Any) -> Any:
         """As that of the environments. The first time, a random agent observes before it."""
-        self._warm(lambda: self.envs.reset(**options)[0], self.envs.action_space.sample)
+        self._warm(lambda: self.envs.reset(**options)[0], self._at_random)
         self._ended = np.zeros(self.envs.num_envs, dtype=bool)
         return self.envs.reset(**options)
+
+    @property
+    def _mode(self) -> str:
+        return getattr(self.envs.metadata.get("autoreset_mode"), "name", "NEXT_STEP")
+
+    def _at_random(self) -> Any:
+        obs, _, terminated, truncated, _ = self.envs.step(self.envs.action_space.sample())
+        ended = np.logical_or(terminated, truncated)
+        if self._mode == "DISABLED" and ended.any():
+            self.envs.reset(options={"reset_mask": ended})
+        return obs
 
     def step(self, actions: Any) -> Any:
         """As that of the environments, with the bonus in the rewards."""
         obs, rewards, terminated, truncated, infos = self.envs.step(actions)
         ended, finals = np.logical_or(terminated, truncated), infos.get("final_obs", ())
-        intrinsic = self._came_to(obs, ended if len(finals) else (), lambda env: finals[env])
-        if getattr(self.envs.metadata.get("autoreset_mode"), "name", "NEXT_STEP") == "NEXT_STEP":
-            intrinsic[self._ended] = 0
+        if "final_observation" in infos:
+            raise ValueError("envs is of a gymnasium before 1.0, which resets in another way: take 1.2 or newer")
+        reset = self._ended if self._mode == "NEXT_STEP" else None
+        intrinsic = self._came_to(obs, ended if len(finals) else (), lambda env: finals[env], reset)
         self._ended = ended
         return obs, rewards + self.coef * intrinsic, terminated, truncated, infos | {"intrinsic_reward": intrinsic}
 
 
 class RNDVecEnvWrapper(_Wrapper):
-    """The same for a `VecEnv` of stable-baselines3, with `"intrinsic_reward"` in the info of each environment."""
+    """The same for a `VecEnv` of stable-baselines3, with `"intrinsic_reward"` in the info of each environment.
+
+    A `VecNormalize` goes outside of it, `VecNormalize(RNDVecEnvWrapper(envs, bonus))`: algorithms with a memory take
+    the rewards below one.
+    """
+
+    def __init__(self, envs: Any, bonus: ModuleBonus, coef: float = 1.0, *, warm_up: int = 1000, **how: Any):
+        checks.require(
+            not hasattr(envs, "get_original_reward"),
+            "envs has a VecNormalize, below which DQN and others read their rewards, without the bonus: put it "
+            "outside, as VecNormalize(RNDVecEnvWrapper(...))",
+        )
+        super().__init__(envs, bonus, coef, warm_up=warm_up, **how)
 
     def reset(self) -> Any:
         """As that of the environments. The first time, a random agent observes before it."""
         space, count = self.envs.action_space, self.envs.num_envs
-        self._warm(self.envs.reset, lambda: np.stack([space.sample() for _ in range(count)]))
+        self._warm(self.envs.reset, lambda: self.envs.step(np.stack([space.sample() for _ in range(count)]))[0])
         return self.envs.reset()
 
     def step_wait(self) -> Any:
