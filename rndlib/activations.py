@@ -17,6 +17,7 @@ from scipy import special
 Array = Float[np.ndarray, "*shape"]
 
 _STEP = -1e-100  # Negative, for the slope to the left of a kink.
+_NEAR = 1e-6
 _PROBE = np.linspace(-8, 8, 34).reshape(2, 17)  # an even number of points, so that 0 is not among them
 
 
@@ -72,6 +73,13 @@ class Activation:
                 f"function of Activation {self.name!r}: its value or slope at u = {bad[0]:.3g} is not finite; mind "
                 "that both branches of xp.where are evaluated"
             )
+        slopes = self.value_and_slope(_PROBE)[1]
+        differences = (self(_PROBE + _NEAR, NUMPY) - self(_PROBE - _NEAR, NUMPY)) / (2 * _NEAR)
+        if not np.allclose(slopes, differences, rtol=0, atol=1e-3 * max(1.0, float(np.abs(slopes).max()))):
+            raise ValueError(
+                f"function of Activation {self.name!r} has another slope in complex arithmetic than by differences: "
+                "write it with functions of xp alone, such as xp.abs in place of abs"
+            )
 
     def __call__(self, u: Any, xp: Functions) -> Any:
         """phi(u) for an array of the library of `xp`; a ValueError if the function fails on such an array."""
@@ -89,8 +97,10 @@ class Activation:
         The slope is the imaginary part of phi(u + ih) / h, which subtracts nothing, so h may be tiny (Squire and Trapp,
         1998).
         """
-        both = self(u + _STEP * 1j, NUMPY)
-        return np.real(both), np.imag(both) / _STEP
+        both = self(u + _STEP * (1 + 1j), NUMPY)  # with a real part, which decides at a kink
+        value = np.array(np.real(both))
+        value[u == 0] = self(np.zeros(1), NUMPY)[0]
+        return value, np.imag(both) / _STEP
 
 
 def named(activation: str | Activation) -> str | Activation:

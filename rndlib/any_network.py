@@ -137,7 +137,8 @@ class AnyNetwork(ABC):
         ------
         ValueError: The network fails at these points, or cannot be differentiated; its weights are not a function of
             the seed; the outputs have the wrong shape, change from call to call, depend on the other rows of a batch,
-            are not finite, or are not affine in the head; or two outputs share weights of the head.
+            are not finite, or are not affine in the head, or start with a mean that is not 0; or two outputs share
+            weights of the head.
         """
         tried = hash((X.shape[1:], X[:PROBES].tobytes()))
         if tried not in self._examined:
@@ -199,6 +200,11 @@ class AnyNetwork(ABC):
             "at random",
         )
         return [*([name] for name in trained if name not in head), head]
+
+    @property
+    def head(self) -> list[str]:
+        """Names of the trained tensors of the last layer."""
+        return self._layers[-1]
 
     @cached_property
     def _fixed(self) -> Weights:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 PROBES = 4  # points that a network is tried on
 _ROUNDING = 1e-8  # relative to the largest output
+_FEWEST, _MEAN = 32, 6.0  # numbers whose mean is looked at, and how many standard errors it may be from 0
 
 
 def examine(net: "AnyNetwork", X: Float[np.ndarray, "n *shape"]) -> None:
@@ -54,6 +55,13 @@ def examine(net: "AnyNetwork", X: Float[np.ndarray, "n *shape"]) -> None:
         "are not affine in the head's weights: let the head be the last layer, and share no weights with it",
     )
     equal(f[:, 1], turned(2.0, 1.0)[:, 1], "share weights of the head: give each output its own")
+    # The theorems are about functions whose mean over initialisations is 0.
+    mean = "start with a mean that is not 0: {}; a mean is for the estimator's prior"
+    equal(np.zeros_like(f), turned(0.0, 0.0), mean.format("start biases of the last layer at 0 or at random"))
+    for name in net.head:
+        a = drawn[name]
+        near = a.size < _FEWEST or abs(a.mean()) <= _MEAN * a.std() / a.size**0.5
+        checks.require(near, f"the network's outputs {mean.format(f'draw {name} of the last layer about 0')}")
     with faults("the network cannot be differentiated", net.differentiable):
         net.differentiate(omega, x)
 

@@ -12,7 +12,7 @@ from rndlib.training import backends
 from rndlib.training.backends import jax as module
 from rndlib.training.backends.jax import in_float64
 
-Z = np.concatenate([np.linspace(-40, 40, 4001), [0.0, -0.0, 1e-300, -1e-8, 400.0, -400.0, 1e3, -1e3, 1e15, -1e15]])
+Z = np.concatenate([np.linspace(-40, 40, 4001), [0.0, -0.0, 1e-90, -1e-8, 400.0, -400.0, 1e3, -1e3, 1e15, -1e15]])
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)

@@ -66,11 +66,21 @@ def test_a_registered_one_is_stored_by_name():
         (lambda u: u, "takes 1 positional argument"),
         (lambda u, xp: u.sum(), r"maps an array of shape \(2, 17\) to"),
         (lambda u, xp: 0 * u + np.nan, "is not finite"),
+        (lambda u, xp: u / (1 + abs(u)), "another slope in complex arithmetic.*such as xp.abs in place of abs"),
     ],
 )
 def test_bad_functions(function, message):
     with pytest.raises(ValueError, match=message):
         Activation("bad", function)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda u, xp: xp.abs(u), lambda u, xp: u * xp.sign(u), lambda u, xp: xp.sqrt(u * u)]
+)
+def test_an_absolute_value_however_it_is_written(function):
+    plain = Activation("where", lambda u, xp: xp.where(u > 0, u, -u))
+    found, expected = (kernels.kernel(MLP(3, activation=of), X).ntk for of in (Activation("abs", function), plain))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 def test_a_kink_away_from_zero_is_refused():

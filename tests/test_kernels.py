@@ -88,6 +88,17 @@ def test_interpolated_expectations_are_those_of_a_rule_in_the_plane(name, larges
                 assert abs(part[i, j] - exact) < PROMISED[name] * max(1, largest / 3) * np.abs(part).max()
 
 
+@pytest.mark.parametrize("name", ["erf", "gelu", "relu"])
+def test_closed_forms_grow_as_the_activation_does(name):
+    """Far from the origin erf is a sign and gelu relu, whose kernels are homogeneous; nothing overflows."""
+    X = np.array([[1.0, 0.3], [-1.0, 2.0], [1.0, 0.3], [-1.0, -0.3]])
+    large = [kernels.kernel(MLP(2, activation=name, sigma_b=0.0), size * X) for size in (1e5, 1e9)]
+    for part, power in {"nngp": 0}.items() if name == "erf" else {"nngp": 8, "ntk": 8}.items():
+        one, other = (getattr(k, part) for k in large)
+        np.testing.assert_allclose(other / 10.0**power, one, rtol=0, atol=1e-4 * np.abs(one).max())
+    assert np.isfinite(large[1].ntk).all()
+
+
 # ---------------------------------------------------------------------------------------------- against quadrature
 
 CASES = [(2.0, 0.0, 4), (2.0, 1.0, 4), (0.5, 0.0, 2)]  # the ends of what is promised

@@ -350,6 +350,15 @@ def test_singular_kernels_without_repeated_points(time):
         laws.rnd_error(MLP(3, activation="relu", sigma_b=0.0), ray, X_TEST, time)
 
 
+@pytest.mark.parametrize("activation", ["silu", "tanh", "sin", "erf"])
+def test_a_row_of_zeros_among_others_has_no_variance(activation):
+    """Without biases the function is 0 there. Kernels by quadrature are accurate to their largest entry alone."""
+    net, at = MLP(3, activation=activation, sigma_b=0.0), np.concatenate([X_TEST, np.zeros((1, 3)), 1e-9 * X_TEST[:1]])
+    for law in (laws.ensemble(net, X, Y, at), laws.posterior(net, X, Y, at, noise_std=0.1)):
+        assert (law.var[-2:] < 1e-8).all()
+        assert (law.var[2:-2] > 0).all()  # the first two are training points
+
+
 def test_a_variance_far_below_zero_is_no_rounding():
     one = np.ones((1, 1))
     np.testing.assert_array_equal(mended(one[0], one[0], -1e-9 * one[0]).var, 0)
@@ -363,6 +372,11 @@ def test_a_variance_far_below_zero_is_no_rounding():
         ("silu", X_TEST, "net = 'silu': give an rndlib.MLP, or a function"),
         (lambda a, b: np.eye(6), X_TEST, "returns ndarray: return an object that has nngp and ntk"),
         (lambda a, b: kernels.kernel(NET, a[:-1], b), X_TEST, r"net\(X1, X2\).nngp has shape"),
+        (
+            lambda a, b: kernels.Kernel(*(k.astype(np.float32) for k in kernels.matrices(NET, a, b))),
+            X_TEST,
+            "ntk is float32, whose rounding looks like small eigenvalues: compute it in float64",
+        ),
         (partial(kernels.kernel, NET), X_TEST[:, :2], "X_test has shape"),
     ],
 )

@@ -137,6 +137,34 @@ def test_what_cannot_be_trained_is_refused_before_training(net, points, message)
     assert caught.value.__cause__ is not None
 
 
+def test_a_network_with_a_prior_mean_is_refused():
+    """The theorems are about functions of mean 0: with a constant bias, Bayesian RND would have another variance."""
+
+    def biased(key, outputs):
+        return init(key, outputs) | {"b": 2 * jnp.ones(outputs)}
+
+    def positive(key, outputs):
+        return {"w": jax.random.normal(key, (3, 64)), "v": jax.random.uniform(key, (64, outputs))}
+
+    class Offset(Branch):
+        def __init__(self, outputs: int):
+            super().__init__(outputs)
+            nn.init.constant_(self.out.bias, 1.0)
+
+        def forward(self, x):
+            return self.out(torch.tanh(self.first(x)))
+
+    def plain(params, x):
+        return jnp.tanh(x @ params["w"]) @ params["v"] + params.get("b", 0.0)
+
+    says = "start with a mean that is not 0: "
+    for net in (Function(biased, plain), Module(Offset)):
+        with pytest.raises(ValueError, match=says + "start biases of the last layer at 0 or at random"):
+            RND(net, heads=2).fit(X)
+    with pytest.raises(ValueError, match=says + r"draw \['v'\] of the last layer about 0; a mean is for the"):
+        RND(Function(positive, plain), heads=2).fit(X)
+
+
 class Words(nn.Module):
     """An embedding of some tokens out of seven."""
 

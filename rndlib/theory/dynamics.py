@@ -63,14 +63,17 @@ def gain(
     return vectors @ (per_eigenvalue[:, None] * (vectors.T @ C))
 
 
-def fixed_point(A: Float[np.ndarray, "n n"], C: Float[np.ndarray, "n t"], gamma: float) -> Float[np.ndarray, "n t"]:
+def fixed_point(
+    A: Float[np.ndarray, "n n"], C: Float[np.ndarray, "n t"], gamma: float, size: float
+) -> Float[np.ndarray, "n t"]:
     """A^-T C, the gain of a flow with an A that is not symmetric, to its end (`rndlib.theory.values`).
 
     A ValueError says so if an eigenvalue of A has no positive real part. There the flow with this `gamma` diverges.
+    `size` is the largest entry of the kernels of which A is a difference.
     """
     eigenvalues: np.ndarray = np.asarray(linalg.eigvals(A))
     worst = complex(eigenvalues[np.real(eigenvalues).argmin()])
-    floor = len(A) * _EPS * float(np.abs(eigenvalues).max())
+    floor = len(A) * _EPS * max(float(np.abs(eigenvalues).max()), 10 * size)
     if worst.real <= floor:
         number = f"{worst.real:.3g}" + f"{worst.imag:+.3g}i" * bool(worst.imag)
         raise ValueError(

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-# A variance is a difference of kernels, so its rounding error can make it negative. Negative values down to this
-# multiple of the variance before training are rounding error (relu's near repeated points is the largest).
-_ROUNDING = 1e-7
+# A variance is a difference of kernels, so its rounding error can make it negative. Negative values down to the first
+# multiple of the variance before training are rounding error (relu's near repeated points is the largest). Those down
+# to the second, of the largest variance, are that of kernels by quadrature, at points of far smaller ones.
+_ROUNDING, _QUADRATURE = 1e-7, 1e-10
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def mended(mean: Float[np.ndarray, " T"], start: np.ndarray, cov: np.ndarray) ->
     array([0.5, 0. ])
     """
     scale, var = (part if part.ndim == 1 else part.diagonal() for part in (start, cov))
-    low = var < -_ROUNDING * scale
+    low = var < -_ROUNDING * scale - _QUADRATURE * scale.max(initial=0.0)
     if low.any():
         row = int(low.argmax())
         raise ValueError(

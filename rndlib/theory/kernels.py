@@ -13,7 +13,7 @@ Accuracy
 Against two-dimensional quadrature, relative to the largest entry, for sigma_w up to 2, depth up to 4, and repeated,
 nearly repeated and opposite points among the rest (tests/test_kernels.py), the error stays below
 
-    erf, gelu           1e-11  closed forms
+    erf, gelu           1e-11  closed forms; of erf, up to variances of 1e6 (1e-3 at 1e12)
     relu, leaky_relu    3e-8   closed forms; below 1e-12 unless the angle of two points, or of one and the other's
                                opposite, is below 1e-3: in float64, scalar products resolve an angle a to about
                                1e-15 / a, and angles below 6e-8 not at all (such points count as collinear)

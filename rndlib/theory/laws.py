@@ -14,7 +14,7 @@ temporal differences, `value_ensemble` and `value_rnd_error` have that of value 
 """
 
 from dataclasses import replace
-from math import inf, pi
+from math import inf, log, pi
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -131,7 +131,7 @@ def log_evidence(
     A = reference.between(net, X, X).ntk
     A.flat[:: len(X) + 1] += noise_std**2
     fit = gain(A, y[:, None], inf, None)[:, 0]
-    return float(-(y @ fit + np.linalg.slogdet(2 * pi * A)[1]) / 2)
+    return float(-(y @ fit + np.linalg.slogdet(A)[1] + len(X) * log(2 * pi)) / 2)
 
 
 def bayesian_rnd_error(

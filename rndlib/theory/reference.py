@@ -25,6 +25,11 @@ def between(net: Network, X1: np.ndarray, X2: np.ndarray) -> kernels.Kernel:
     found, shape = net(X1, X2), (len(X1), len(X2))
     if not (hasattr(found, "nngp") and hasattr(found, "ntk")):
         raise ValueError(f"net(X1, X2) returns {type(found).__name__}: return an object that has nngp and ntk")
+    checks.require(
+        np.asarray(found.ntk).dtype.itemsize >= 8,
+        f"net(X1, X2).ntk is {np.asarray(found.ntk).dtype}, whose rounding looks like small eigenvalues: compute it in "
+        "float64, in JAX with jax.config.update('jax_enable_x64', True)",
+    )
     # Copies: laws change them, and an array of JAX is read-only in NumPy.
     parts = (checks.array(f"net(X1, X2).{name}", getattr(found, name), *shape).copy() for name in ("nngp", "ntk"))
     return kernels.Kernel(*parts)

@@ -54,7 +54,8 @@ def value_ensemble(
     n, both = len(X), np.concatenate([X, following])
     discount = reference.discounts(gamma, terminal, following, n)[:, None]
     on, across, test = reference.blocks(net, both, X_test, full_cov)
-    G = fixed_point(on.ntk[:n, :n] - discount * on.ntk[n:, :n], across.ntk[:n], gamma)
+    A = on.ntk[:n, :n] - discount * on.ntk[n:, :n]
+    G = fixed_point(A, across.ntk[:n], gamma, float(np.abs(on.ntk).max()))
     cov = covariance(np.concatenate([G, -discount * G]), on.nngp, across.nngp, test.nngp)
     return mended(G.T @ rewards, test.nngp, cov)
 

@@ -84,7 +84,8 @@ def values(
     (X_next, discount), n = following, len(X)
     theta = np.add(*backend.tangent_kernels(net, point, np.concatenate([X, X_next])))[:, 0, 0]
     A = theta[:, :n, :n] - discount[:, None] * theta[:, n:, :n]
-    v = np.stack([fixed_point(own.T, differences, gamma) for own, differences in zip(A, r, strict=True)])
+    sizes = np.abs(theta).max((1, 2))
+    v = np.stack([fixed_point(own.T, r, gamma, size) for own, r, size in zip(A, r, sizes, strict=True)])
     return pulled_back(backend, net, point, X, v)
 
 

@@ -64,7 +64,10 @@ class Loop:
     def errors(
         self, X: Points, X_test: Points, count: int, seed: int = 0, bayesian: bool = False
     ) -> Float[np.ndarray, "count t"]:
-        """The errors u - g of pairs at test points, with the target of Eq. 20 if `bayesian`. Raises DivergenceError."""
+        """The errors u - g of pairs at test points, with the target of Proposition 4.1 if `bayesian`.
+
+        Raises DivergenceError.
+        """
         start, other = (self._drawn(count, seed, role) for role in (1, 2))
         places = np.concatenate([X, X_test])
         if bayesian:  # psi has the law of the initial weights below the head

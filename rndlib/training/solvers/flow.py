@@ -1,4 +1,4 @@
-"""Gradient flow, the continuous-time limit of gradient descent (Eq. 3)."""
+"""Gradient flow, the continuous-time limit of gradient descent (Section 2)."""
 
 import warnings
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ PILOTS = 8
 
 @dataclass(frozen=True)
 class GradientFlow(Solver):
-    """Gradient flow `d theta/dt = -grad L`, with `L = 1/2 ||f(X) - y||^2` summed over points and heads (Eq. 3).
+    """Gradient flow `d theta/dt = -grad L`, with `L = 1/2 ||f(X) - y||^2` summed over points and heads (Section 2).
 
     Parameters
     ----------
