@@ -352,6 +352,51 @@ def test_false_alarms_of_new_points():
     assert (model.variance(new) > np.quantile(model.variance(points), 0.99)).mean() > 0.9
 
 
+def test_rows_however_far_out_are_scored_at_once_and_leave_the_others_alone(monkeypatch):
+    """By a kernel in closed form: quadrature over such a range would take minutes, or fail."""
+    monkeypatch.setattr("rndlib.theory.expectations.by_angle", None)
+    points, new = RNG.standard_normal((60, 2)), RNG.standard_normal((20, 2))
+    model = RND().fit(np.c_[points, np.zeros(60)])  # a column without a scale of its own
+    far = np.array([[30.0, 30.0, 0.0], [1e3, 0.0, 0.0], [0.0, 0.0, 1e6]])
+    both = np.concatenate([np.c_[new, np.zeros(20)], far])
+    assert (model.predict(both)[20:] == -1).all()
+    np.testing.assert_allclose(model.variance(both)[:20], model.variance(both[:20]), rtol=1e-6, atol=1e-13)
+    assert np.isfinite(BayesianRND().fit(points).variance([[1e4, 0.0]])).all()
+
+
+def test_rows_that_repeat_are_no_outliers_by_rounding():
+    corners = RNG.integers(0, 2, (200, 3)).astype(float)
+    assert (RND().fit(corners).predict(corners) == 1).all()
+    assert (RND().fit_predict(np.ones((30, 2))) == 1).all()
+
+
+def test_too_few_rows_for_a_threshold():
+    with pytest.warns(UserWarning, match=r"false_alarms = 0\.01: 20 rows held out are too few.*it takes 99"):
+        RND(false_alarms=0.01).fit(RNG.standard_normal((20, 2)))
+    with pytest.raises(ValueError, match="X has 1 row: false_alarms needs rows to hold out"):
+        RND(MLP(2, width=64), 2, linearised=True, false_alarms=0.5).fit([[0.0, 1.0]])
+    with pytest.raises(ValueError, match="false_alarms with gamma"):
+        RND(MLP(2), gamma=0.5, linearised=True, false_alarms=0.1)
+
+
+def test_a_constant_output_tells_nothing_of_the_noise_of_another():
+    alone, both = (BayesianRND().fit(X, of) for of in (Y, np.c_[Y, np.full((len(Y), 2), 5.0)]))
+    assert np.asarray(both.noise_std_)[0] == pytest.approx(float(alone.noise_std_), rel=1e-3)
+    mean: Any = both.predict(X)
+    np.testing.assert_allclose(mean[:, 0], alone.predict(X), atol=1e-3 * Y.std())
+    np.testing.assert_allclose(mean[:, 1], 5.0, atol=1e-9)
+    assert BayesianRND().fit(X, np.full(len(Y), 5.0)).predict(X[:1]) == pytest.approx(5.0)
+
+
+def test_initial_functions_are_in_the_units_of_their_outputs():
+    model = DeepEnsemble(members=40).fit(X, np.c_[Y, 1000 * Y + 5e4])
+    at, units = model.initial(X[:5]), np.array([Y.std(), 1000 * Y.std()])
+    assert at.shape == model.functions(X[:5]).shape == (40, 5, 2)
+    for output, middle in enumerate((Y.mean(), 1000 * Y.mean() + 5e4)):
+        assert abs(at[..., output].mean() - middle) < 3 * units[output]
+        assert 0.1 < at[..., output].std() / units[output] < 10
+
+
 def test_held_out_scores_are_those_of_fits_that_leave_a_point_out():
     points = RNG.standard_normal((12, 2))
     model = RND().fit(points)

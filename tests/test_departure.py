@@ -236,3 +236,13 @@ def test_probes_are_no_training_points():
     assert np.linalg.norm(points[:, None] - X, axis=2).min() > 0
     assert points.std(axis=0) == pytest.approx(X.std(axis=0), rel=0.2)
     assert len(probes(X[:1])) == 3
+
+
+def test_of_several_outputs_the_largest_is_reported():
+    """In either order; the ones that are far from the theorem were silent where they came second."""
+    rough, factors = 4 * np.array([1.0, -1.0, 1.0]), []
+    for labels in (np.c_[FEW.y, rough], np.c_[rough, FEW.y]):
+        with pytest.warns(DepartureWarning):
+            factors.append(DeepEnsemble(NET, 8, solver=GradientFlow(rtol=1e-2)).fit(FEW.X, labels).report.departure)
+    assert factors[0].factor > 1.1 or factors[0].mean > 0.1
+    assert (factors[0].factor > 1.1) == (factors[1].factor > 1.1)

@@ -9,7 +9,7 @@ import pytest
 from networks import BACKENDS, body, jacobian, relative, runge_kutta, values
 from scipy import linalg
 
-from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, GradientDescent, GradientFlow
+from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, GradientDescent, GradientFlow, Prior
 from rndlib.training.backends.jax import in_float64
 from rndlib.training.weights import Role, draw, draw_directions
 
@@ -158,7 +158,7 @@ def test_what_is_refused():
         (DeepEnsemble(NET, 2, **quick), (X,), "y = None: the first call had labels"),
         (DeepEnsemble(NET, 2, **quick), (X, np.ones((9, 2))), r"y has outputs \(2,\): give \(\)"),
         (BayesianRND(NET, 2, noise_std=0.1, **quick), (X, Y), "noise_std = 0.1: a stream has no noise"),
-        (RND(NET, 2, **quick, false_alarms=0.1), (X,), "false_alarms: its threshold"),
+        (RND(NET, 2, **quick, false_alarms=0.5), (X,), "false_alarms: its threshold"),
         (RND(NET, 2, linearised=True), (X[[0, 0]],), "X has 1 repeated rows"),
         (RND(NET, 2, **quick), (X[:, :2],), "X has 2 features"),
     ):
@@ -173,3 +173,19 @@ def test_the_first_call_is_fit_and_fit_begins_anew():
     assert "laws.stream" in model.report.notes[-1]
     again = model.fit(X)
     np.testing.assert_array_equal(again.errors(X_TEST), RND(NET, HEADS, linearised=True).partial_fit(X).errors(X_TEST))
+
+
+@pytest.mark.parametrize("linearised", [True, False])
+def test_a_prior_without_features_is_kept(linearised):
+    """The last stage is fitted, and where all labels are the prior mean, nothing else is learnt."""
+    last, options = X[WINDOWS[-1]], {"linearised": linearised}
+    scaled = in_turn(BayesianRND(NET, 2, prior=Prior(scales=[0.5, 1.0], output_scale=2.0), **options))
+    np.testing.assert_allclose(scaled.predict(last), Y[WINDOWS[-1]], rtol=0, atol=1e-5)
+    moved = in_turn(BayesianRND(NET, 2, prior=Prior(mean=lambda x: 10 + x[:, 0]), **options), 10 + X[:, 0])
+    np.testing.assert_allclose(moved.predict(X_TEST), 10 + X_TEST[:, 0], rtol=0, atol=1e-8)
+
+
+def test_an_automatic_fit_does_not_go_on():
+    model: Any = RND().fit(X).set_params(net=NET)
+    with pytest.raises(ValueError, match="the fit before was automatic"):
+        model.partial_fit(X)

@@ -203,6 +203,7 @@ class Estimator(Networks, Inputs):
         if self._as_fitted is None:
             return self.fit(X, y)
         now = copy(self._as_fitted)
+        checks.require(not isinstance(now._fit, Exact), "the fit before was automatic (net = None): call fit")
         checks.require(
             not now._noise,
             f"noise_std = {now._noise:g}: a stream has no noise: give noise_std=0, or fit all rows at once",

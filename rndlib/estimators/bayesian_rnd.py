@@ -128,11 +128,11 @@ class BayesianRND(Regressor, Distillation):
             (more,) = fitted._fit.values(further, self._points(X)[1], drawn, [])
             errors = np.concatenate([errors, fitted._units.spread(more, fitted._outputs)])
         chosen = rng.permutation(len(errors))[: n_samples * outputs]
+        own = means[chosen // fitted.heads % len(means)] + errors[chosen]
         if not fitted._outputs:
-            return (means[chosen // fitted.heads % len(means)] + errors[chosen]).T
-        each = errors[chosen].reshape(n_samples, outputs, *errors.shape[1:])
-        own = np.stack([each[:, output, :, output] for output in range(outputs)], axis=2)  # (samples, T, outputs)
-        return np.moveaxis(means.mean(axis=0) + own, 0, 2)
+            return own.T
+        each = own.reshape(n_samples, outputs, *own.shape[1:])
+        return np.stack([each[:, output, :, output].T for output in range(outputs)], axis=1)
 
     def _mean(self, X: ArrayLike, values: Functions | None) -> Variances:
         return self._means(X).mean(axis=0)

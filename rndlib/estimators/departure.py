@@ -111,7 +111,10 @@ class Departure:
 
 
 def of(model: Any, X: Float[np.ndarray, "n *shape"]) -> tuple[Departure | None, tuple[str, ...]]:
-    """The departure of a model whose networks a solver has just trained on X, or None and why it is not measured."""
+    """The departure of a model whose networks a solver has just trained on X, or None and why it is not measured.
+
+    Of several outputs, the largest.
+    """
     solver, n, net, y, trained = model.solver or GradientFlow(), len(X), model.net_, model._labels, model._trained
     own, rnd = not isinstance(net, MLP), hasattr(model, "errors")
     if not net.hidden_parameters:
@@ -129,23 +132,29 @@ def of(model: Any, X: Float[np.ndarray, "n *shape"]) -> tuple[Departure | None, 
             values[:, :, :n] += model._noise * np.swapaxes(drawn.offsets, 1, 2)
         before.append(values)
         after.append(model._fit.values(model, points, drawn, params))
-    some = slice(trained.bodies), slice(None if rnd else 1)
+    before, after = (np.concatenate(each)[: trained.bodies] for each in (before, after))
+    means = model._fit.means(model, points)[0] if rnd and y is not None else None
     try:
-        found = measure(
-            "error" if rnd else "ensemble",
-            np.concatenate(before)[some],
-            np.concatenate(after)[some],
-            reference.between(limit(net, MANY_DRAWS), places, places),
-            bayesian=model._bayesian,
-            y=None if y is None else y[:, 0],
-            noise_std=model._noise,
-            time=getattr(solver, "time", inf),
-            learning_rate=solver.learning_rate if isinstance(solver, GradientDescent) else None,
-            mean=model._fit.means(model, points)[0, 0] if rnd and y is not None else None,
-        )
+        kernel = reference.between(limit(net, MANY_DRAWS), places, places)
+        each = []
+        for output in range(1 if y is None else y.shape[1]):
+            own = slice(None) if rnd else slice(output, output + 1)
+            found = measure(
+                "error" if rnd else "ensemble",
+                before[:, own],
+                after[:, own],
+                kernel,
+                bayesian=model._bayesian,
+                y=None if y is None else y[:, output],
+                noise_std=model._noise,
+                time=getattr(solver, "time", inf),
+                learning_rate=solver.learning_rate if isinstance(solver, GradientDescent) else None,
+                mean=None if means is None else means[output],
+            )
+            each.append(found)
     except ValueError as error:  # an activation whose kernel is not known, or a kernel that is singular in float64
         return None, (f"Not held against the theorem: {error}.",)
-    return found, ()
+    return max(each, key=lambda found: (found.departs, max(abs(log(max(found.factor, 1e-300))), found.mean))), ()
 
 
 def measure(

@@ -41,19 +41,21 @@ class _Ensemble(Regressor, Estimator):
         return fitted._functions_of(fitted._ends(inputs), points)
 
     def initial(self, X: ArrayLike, heads: int = 1) -> Functions:
-        """Every member's function before training at X (T, in_dim): (members, T). Needs no `fit`.
+        """Every member's function before training at X (T, in_dim): (members, T), as `functions`. Needs no `fit`.
 
-        With more `heads`, each member has that many outputs, which share its hidden layers: (members * heads, T), one
-        member after the other.
+        With more `heads`, each member of one output has so many, which share its hidden layers: (members * heads, T),
+        one member after the other.
 
         >>> from rndlib import MLP, DeepEnsemble
         >>> DeepEnsemble(MLP(2, width=64), members=4).initial([[1.0, 0.0]]).shape
         (4, 1)
         """
-        model, points = self._before(X)
-        heads = checks.whole("heads", heads, at_least=1)
-        each = model._at_start(lambda drawn: model._start(drawn, points), points, None if heads == 1 else heads)
-        return each.reshape(-1, len(points)) * np.max(model._units.size)
+        model, inputs = self._before(X)
+        heads, outputs = checks.whole("heads", heads, at_least=1), model._sizes[0]
+        checks.require(heads == 1 or outputs == 1, f"heads = {heads} with {outputs} outputs: leave heads out")
+        each = model._at_start(lambda drawn: model._start(drawn, inputs), inputs, None if heads == 1 else heads)
+        points = inputs if self._as_fitted is None else self._points(X)[0]
+        return model._functions_of(each.reshape(-1, outputs, len(points)), points)
 
     @property
     def _sizes(self) -> tuple[int, int]:

@@ -157,7 +157,8 @@ def _current(trained: Trained) -> Begin:
 
     def at(bodies: list[int]) -> tuple[Drawn, Params]:
         def rows(a: np.ndarray) -> np.ndarray:  # of which there may be several for each body
-            return a.reshape(count, -1, *a.shape[1:])[bodies].reshape(-1, *a.shape[1:])
+            each = len(a) // count
+            return a.reshape(count, each, *a.shape[1:])[bodies].reshape(len(bodies) * each, *a.shape[1:])
 
         found: Any = (None if tree is None else mapped(rows, tree) for tree in joined)
         *drawn, params = found

@@ -131,7 +131,10 @@ class Inputs(BaseEstimator):
             return None
         checks.require(X_next is not None, f"X_next = None with gamma = {self.gamma!r}: give the states that follow X")
         states = checks.points_of_any_shape("X_next", X_next, points.shape[1:])
-        return Following(states, reference.discounts(self.gamma, terminal, states, len(points)))
+        following = Following(states, reference.discounts(self.gamma, terminal, states, len(points)))
+        if self._labels is not None:  # rewards of what is left of the value without its prior mean
+            self._labels = self._labels + following.discount[:, None] * self._prior(states, self.prior_)
+        return following
 
     def _points(self, X: Any) -> tuple[Any, Any]:
         """Points of the shape of the training points: in the user's units, and as the network reads them."""

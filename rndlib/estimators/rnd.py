@@ -1,5 +1,6 @@
 """Random network distillation: predictors trained to match random targets (Eq. 2)."""
 
+import warnings
 from dataclasses import KW_ONLY, dataclass
 from math import ceil, inf
 from typing import Any
@@ -12,6 +13,7 @@ from sklearn.base import OutlierMixin, clone
 from rndlib import checks
 from rndlib.estimators.base import Estimator, Functions, Variances
 from rndlib.estimators.exact import Exact
+from rndlib.theory import reference
 from rndlib.theory.crowding import warn_if_narrow
 from rndlib.training.problem import Drawn
 from rndlib.training.weights import Role
@@ -128,6 +130,8 @@ class RND(OutlierMixin, Distillation):
         super()._check()
         if self.false_alarms is not None:
             checks.fraction("false_alarms", self.false_alarms)
+            wanted = "false_alarms with gamma: a threshold is of novelty alone: leave one out"
+            checks.require(self.gamma is None, wanted)
 
     def _examine(self) -> None:
         if not self._linear:
@@ -137,11 +141,21 @@ class RND(OutlierMixin, Distillation):
         self._held_out: Any = self._fit.held_out() if isinstance(self._fit, Exact) else None
         held_out, rate = self._held_out, 0.1 if self.false_alarms is None else self.false_alarms
         if held_out is None and self.false_alarms is not None:
+            checks.require(len(X) > 1, "X has 1 row: false_alarms needs rows to hold out: give more")
             order = np.random.default_rng(self._seed).permutation(len(X))
             out, rest = np.split(order, [max(1, len(X) // 5)])
             part: Any = clone(self)
             held_out = part.set_params(false_alarms=None).fit(X[rest]).variance(X[out])
-        self._threshold = None if held_out is None else quantile_of_new(held_out, rate)
+        if held_out is None:
+            self._threshold = None
+            return
+        # Exact variances are differences of kernels, and mean nothing below their rounding.
+        prior = reference.diagonal(self.net_, X).nngp.max() if isinstance(self._fit, Exact) else 0.0
+        rounding = 10 * len(X) * np.finfo(float).eps * float(prior)
+        self._threshold = max((1 + 1e-6) * quantile_of_new(held_out, rate), rounding)
+        if self._threshold == inf and self.false_alarms is not None:
+            text = f"false_alarms = {rate}: {len(held_out)} rows held out are too few, so that nothing is an outlier: "
+            warnings.warn(f"{text}it takes {ceil(1 / rate) - 1}, by more rows or a larger rate", stacklevel=4)
 
     def score_samples(self, X: ArrayLike) -> Variances:
         """Similarity of each row of X (T, in_dim) to the training points: minus `variance`, (T,).
