@@ -35,12 +35,15 @@ def verdicts(notebook: str, values: Mapping[str, Any], until: Collection[str] = 
 
     Raises
     ------
+    ValueError: the notebook has no parameter of that name.
     Exception: whatever a cell raises.
     """
     cells = [cell for cell in sources.cells(notebook) if not SKIPPED & set(cell["metadata"].get("tags", []))]
     declared, *texts = ["".join(cell["source"]) for cell in cells]
     scope: dict[str, Any] = {"__name__": notebook}
     exec(declared, scope)
+    if unknown := set(values) - set(scope):
+        raise ValueError(f"{notebook} has no parameters {', '.join(sorted(unknown))}")
     scope |= values
     if "seeds" in scope:
         scope["seeds"] = [repeat * len(scope["seeds"]) + seed for seed in scope["seeds"]]

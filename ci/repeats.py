@@ -49,7 +49,7 @@ def tasks() -> list[kept.Task]:
 def values(name: str, setting: str) -> dict[str, Any]:
     """The parameters of a notebook at a setting."""
     sizes = GRID["sizes"]
-    return ledgers.small(name) | sizes.get(name[:2], {}) | sizes.get(f"{name[:2]} {setting}", {}) | SETTINGS[setting]
+    return ledgers.small(name) | sizes.get(f"{name[:2]} {setting}", {}) | SETTINGS[setting]
 
 
 def run(study: str, name: str, case: str) -> list[Any]:

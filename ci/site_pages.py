@@ -74,7 +74,7 @@ def claims(name: str, family: list[Verdict], title: str) -> str:
     ]
     for verdict in family:
         claim, value = verdict.claim, rounded(verdict.value)
-        interval = "" if verdict.interval is None else f", 95 % interval {' to '.join(map(rounded, verdict.interval))}"
+        interval = "" if verdict.interval is None else f", 95 % limits {' to '.join(map(rounded, verdict.interval))}"
         rows = {
             "in the paper": claim.source,
             "statistic": claim.statistic,

@@ -14,13 +14,13 @@ Inference". A prediction with its uncertainty, in a few lines:
 Without a network, an estimator is automatic: it standardises, chooses network, scales and noise by evidence, and trains
 exactly, in seconds for some thousand points. With a network, nothing is scaled or chosen.
 
-`RND` needs no labels: its `variance` says how unlike the training points a point is. `DeepEnsemble` and
-`BayesianEnsemble` do the same with many networks. All four are scikit-learn estimators. They train by `GradientFlow`
+`RND` needs no labels: its `variance` is a novelty score. `DeepEnsemble` and `BayesianEnsemble` estimate mean and
+variance by many networks. All four are scikit-learn estimators. They train by `GradientFlow`
 or `GradientDescent`, on large data by `StochasticGradient`, with `backend="jax"` or `"torch"`. Failed training raises
-`DivergenceError`. Every trained fit measures how far it is from its theorem: `report.departure` says it, and beyond a
-tenth a `DepartureWarning`. Too many heads for the width give a `HeadsWarning`. `MLP` describes the network, and
-`Prior` another prior than its NTK; `kernels` and `laws` have the exact infinite-width limits. Every name has an example
-in its help.
+`DivergenceError`. A fit that a solver trained measures how far it is from its theorem: `report.departure` says it, and
+beyond a tenth a `DepartureWarning`. Too many heads for the width give a `HeadsWarning`. `MLP` describes the network,
+and `Prior` another prior than its NTK; `kernels` and `laws` have the exact infinite-width limits. Every name has an
+example in its help.
 
 For PyTorch, `rndlib.torch` has `RNDBonus`, an exploration bonus, and `explain`, which says what the error between two
 modules of your own means. `mismatch.factor` is for RND whose predictor and target differ. `explain_setting` says how
