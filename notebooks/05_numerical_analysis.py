@@ -114,7 +114,7 @@ ledger = Ledger("05_numerical_analysis")
 # less Monte-Carlo error (notebook 01).
 #
 # The solver's error is below 1 % of the variances, except for many heads on a narrow network: there it is about 20 % of
-# a function. At width 32 individual points changed by up to 100 %.
+# a function.
 
 # %%
 bayesian = partial(BayesianRND, mean=np.zeros_like)  # only its errors are wanted here
@@ -273,9 +273,10 @@ print(aligned(["n", *columns], rows))
 # %% [markdown]
 # Two assumptions are violated.
 #
-# * **Ensembles leave the linear regime.** The labels are several times larger than the initial outputs. Fitting them
-#   changes the NTK of a narrow network, and the variance exceeds the theory. RND fits targets of its own size, and
-#   agrees at much smaller widths.
+# * **Ensembles leave the linear regime.** Fitting the labels moves the weights further than fitting the targets of RND
+#   does (notebook 01). This
+#   changes the NTK of a narrow network, and the variance exceeds the theory. RND agrees at much
+#   smaller widths.
 # * **Many heads identify $\psi$.** $K$ heads at $N$ points pose $NK$ equations for the same $P$ hidden parameters. If
 #   all heads share one direction $\psi$, as in the paper's footnote, and $NK/P$ is not small, the network learns $\psi$
 #   and its errors become too small (appendix of notebook 03). With fewer heads per network, or one $\psi$ per head,
@@ -284,8 +285,8 @@ print(aligned(["n", *columns], rows))
 # ## Limits
 #
 # The claims are about one data set, one pair of scales and the widths above. Larger or harder labels need wider
-# ensembles: with three other draws of the ten points, an ensemble of width 4096 had 5, 5 and 10 % too much variance,
-# where this one has 2 %. The test points come from the distribution of the training points. Far away both numbers grow,
+# ensembles: with three other draws of the ten points, an ensemble of width 4096 had 5, 5 and 10 % too much variance.
+# The test points come from the distribution of the training points. Far away both numbers grow,
 # and no relative error is bounded here.
 #
 # ## Appendix: gradient descent at a learning rate of 0.1

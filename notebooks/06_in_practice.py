@@ -71,8 +71,8 @@ print(f"RMSE {error:.0f}, standard deviation of the labels {patients.y.std():.0f
 #
 # Scores are for new labels, in standard deviations of the training labels. Lower is better for the root-mean-square
 # error (RMSE), the negative log likelihood (NLL, in nats) and the continuous ranked probability score (CRPS). 90 % of
-# the labels should be inside the 90 % intervals (coverage). After ± is half the 95 % interval over splits, with the
-# correction of Nadeau and Bengio (2003) for points that splits share.
+# the labels should be inside the 90 % intervals (coverage), whose mean width is *width*. After ± is half the 95 %
+# interval over splits, with the correction of Nadeau and Bengio (2003) for points that splits share.
 
 # %%
 for name in tables:
@@ -81,8 +81,8 @@ for name in tables:
         print(" left out,", reason)
 
 # %% [markdown]
-# Some splits are difficult for every method, so the difference on the same split says more. Above 0, the automatic
-# estimator is better:
+# Some splits are difficult for every method, so the difference on the same split says more. To the right of 0, the
+# automatic estimator is better:
 
 # %% jupyter={"source_hidden": true} tags=["figure", "hide-input"]
 ours, apart = "rndlib automatic", ("rndlib automatic", "boosted quantiles", "Bayesian ridge")
@@ -92,9 +92,9 @@ title = "NLL minus that of rndlib automatic (nats), 95 % intervals over splits"
 figures.save(figures.intervals(panels, title, {"to the left the other is better": 0.0}), "fig_nll")
 
 # %% [markdown]
-# Boosted quantiles and the linear model are not shown: their losses would set the scale. On airfoil, the trained finite
-# network has a higher NLL than the exact posterior of the same kernel; its width was not varied, so this may be the
-# width or the training. The exact posterior and the automatic estimator agree, as they should: they are two
+# Boosted quantiles and the linear model are not shown: their losses would set the scale. On airfoil and concrete, the
+# trained finite network has a higher NLL than the exact posterior of the same kernel; its width was not varied, so this
+# may be the width or the training. The exact posterior and the automatic estimator agree, as they should: they are two
 # implementations of one formula.
 #
 # ## Costs

@@ -323,7 +323,8 @@ print("smallest real part of an eigenvalue:", f"{np.linalg.eigvals(A).real.min()
 def valued(kind, gamma, rewards=None):
     """A sample of values, or of errors of value RND, with control variates: the map above."""
     model = kind(net, *sizes[kind], gamma=gamma, linearised=True, seed=seed)
-    G = fixed_point(theta[now, now] - gamma * theta[after, now], theta[now][:, at], gamma)
+    A, C = theta[now, now] - gamma * theta[after, now], theta[now][:, at]
+    G = fixed_point(A, C, gamma, theta.max())
     starts, r = initial(model, further), 0 if kind is RND else rewards
     deltas = [start[..., now] - gamma * start[..., after] - r for start in starts]
     ends = [carried(G, delta, start[..., at]) for delta, start in zip(deltas, starts, strict=True)]

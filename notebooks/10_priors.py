@@ -22,7 +22,7 @@
 # > features and R3 0.029 with several targets; the tolerance is 0.1. A target that does not match what trains gives
 # > 0.71 and 0.6, and scales that are squared once too often 1.3 and 0.53.
 #
-# The paper ends on "target engineering as a cheap way of studying priors for Bayesian deep learning". Proposition 4.1
+# The paper ends on target engineering as a "cheap way of studying priors for Bayesian deep learning". Proposition 4.1
 # is one instance: its target makes the tangent kernel of the whole network the prior. Here a user says which prior is
 # meant, sees functions drawn from it, and gets its posterior from the same networks.
 #
@@ -146,9 +146,10 @@ figures.save(fig_priors, "fig_priors")
 # ## R1: a scale for each layer
 #
 # The first layer's weights have twice the standard deviation in the prior, and the last layer half. Networks are
-# linearised at their start, so that 16 heads on each are independent. The statistic is that of notebook 03: the mean
-# squared error over the theory's variance, over test points. Wrong variant: the target of Proposition 4.1 without
-# scales, for which $K_0 = \Theta$ while $\Theta_S$ trains. Sensitivity check: the posterior of $S^2$ in place of $S$.
+# linearised at their start, so that 16 heads on each are independent. The statistic is that of D-rnd in notebook 08:
+# the mean squared error over the theory's variance, over test points. Wrong variant: the target of Proposition 4.1
+# without scales, for which $K_0 = \Theta$ while $\Theta_S$ trains. Sensitivity check: the posterior of $S^2$ in place
+# of $S$.
 
 
 # %%
@@ -195,10 +196,10 @@ judge("R2", Prior(features=lambda x: 2 * waves(x)), Prior(features=lambda x: 4 *
 ledger.last(1)
 
 # %% [markdown]
-# ## R3: targets that are no prior
+# ## R3: other targets
 #
-# The same linear map gives the law of other targets. Each row has its own $K_0$, and $\Theta$ trains, so by the theorem
-# only the last two are posteriors:
+# The same linear map gives the distribution with other targets. Each row has its own $K_0$, and $\Theta$ trains, so by
+# the theorem only the last two are posteriors:
 #
 # | method | $K_0$ | covariance of the error |
 # |---|---|---|
@@ -278,9 +279,9 @@ print(aligned(["prior", "nats", "NLL", "RMSE", "automatic: nats", "NLL", "RMSE"]
 # is worth more than 1500 nats. Much of this is the network's scales, which nobody chose for this series. In automatic
 # mode the network alone follows the season as a fast wiggle and has to guess the years to come; the right features are
 # still worth 45 nats, and turn a held-out NLL of 1.7 into 0.3. `BayesianRND(prior=list(choices.values()))` takes them
-# by itself. A season of the wrong length is worth nothing in both. Alone, the season has nearly the evidence of trend
-# and season there, but not their forecast: six years hardly tell a trend from the slow curve, and only one of the two
-# goes on.
+# by itself. A season of the wrong length is worth 25 nats with the given network, and nothing in automatic mode. Alone,
+# the season has nearly the evidence of trend and season there, but not their forecast: six years hardly tell a trend
+# from the slow curve, and only one of the two goes on.
 #
 # ## Limits
 #

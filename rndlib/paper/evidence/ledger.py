@@ -101,7 +101,7 @@ def table(verdicts: Iterable[Verdict]) -> str:
         ):
             rejected = "rejected" if value > claim.tolerance else "NOT REJECTED"
             wrong.append([claim.id, kind, variant, rounded(value), rejected])
-    head = ["claim", "estimate", "95 % interval", "criterion", "verdict"]
+    head = ["claim", "estimate", "95 % limits", "criterion", "verdict"]
     return f"{aligned(head, claims)}\n\n{aligned(['claim', 'control', 'variant', 'value', 'verdict'], wrong)}"
 
 
