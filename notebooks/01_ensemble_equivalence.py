@@ -211,7 +211,7 @@ for label, found, name in (("labels $y$", half, "y"), ("labels $|x|$", half, "|x
     series[label] = found.ratios[start : start + n_points] - [start, 0, 0, 0]
 margin = CLAIMS["E3"].tolerance
 fig_e3 = figures.ratios(
-    {"half the mean squared error / variance": figures.Ratios(series, tuple(np.exp([-margin, margin])))},
+    {"half the squared error / variance": figures.Ratios(series, tuple(np.exp([-margin, margin])))},
     "test point",
     r"Corollary 3.2 with the half: $\frac{1}{2}\,\mathbb{E}[\epsilon^2(x)] = \mathbb{V}[f(x)]$ for all $x$ and labels",
     xscale="linear",

@@ -17,7 +17,7 @@ NAME = "01_ensemble_equivalence"
 def test_every_repeat_has_seeds_of_its_own(monkeypatch):
     found = []
     cells = [
-        {"source": ["seed = 3; seeds = [0, 2]"], "metadata": {}},
+        {"source": ["seed = 3; seeds = [0, 2]; note = ledger = None"], "metadata": {}},
         {"source": ["note(seed, seeds)"], "metadata": {}},
     ]
     skipped = {"source": ["a mistake"], "metadata": {"tags": ["figure"]}}
@@ -26,6 +26,17 @@ def test_every_repeat_has_seeds_of_its_own(monkeypatch):
         values = {"note": lambda *seeds: found.append(seeds), "ledger": Ledger(), "seeds": [0, 1, 5]}
         ledgers.verdicts(NAME, values, repeat=repeat)
     assert found == [(3, [0, 1, 5]), (3, [6, 7, 11])]
+    with pytest.raises(ValueError, match=f"{NAME} has no parameters widht"):
+        ledgers.verdicts(NAME, {"widht": 4})
+
+
+def test_other_settings_name_parameters():
+    """A name that a notebook has dropped would be a setting that changes nothing."""
+    for name in repeats.ledgers.NOTEBOOKS[:6]:
+        declared: dict[str, object] = {}
+        exec("".join(ledgers.sources.cells(name)[0]["source"]), declared)
+        for setting in repeats.SETTINGS:
+            assert set(repeats.values(name, setting)) <= set(declared), (name, setting)
 
 
 def test_the_table_counts_the_ways_to_be_wrong():
