@@ -27,7 +27,7 @@ from rndlib.theory.quadrature import by_angle, refusal
 
 # float64 gives the determinant q q' - c^2 with an error of a few times eps q q'. It counts as zero up to this multiple,
 # so that a repeated point has the kernel of the point with itself although c and q were summed in different orders.
-# So relu takes an angle of two points below 6e-8 as 0, and erf and gelu keep their digits at large variances.
+# This matters for relu only, which takes an angle of two points below 6e-8 as 0.
 _COLLINEAR = 16 * np.finfo(float).eps
 _ZERO = 1e-15  # Smaller squares, relative to the largest, are rounding errors.
 _ANGLES, _DEVIATIONS = (32, 64, 128, 256), (24, 48, 96)  # Chebyshev nodes to try
@@ -222,32 +222,30 @@ def _to_chebyshev(n: int) -> Float[np.ndarray, "n n"]:
     return matrix
 
 
-def _determinant(q1: Side, q2: Side, c: Tile) -> Tile:
-    """q q' - c^2, without the rounding that is left where it is 0."""
-    scale = q1 * q2
-    det = scale - c * c
-    det[det <= _COLLINEAR * scale] = 0
-    return det
+# D is at least what the noise makes of it. At large variances rounding leaves less.
 
 
 def _erf(q1: Side, q2: Side, c: Tile) -> Both:
-    slope = 1 / np.sqrt(_determinant(q1, q2, c) + 0.5 * (q1 + q2 + 0.5))
+    slope = 1 / np.sqrt(np.maximum((q1 + 0.5) * (q2 + 0.5) - c * c, 0.5 * (q1 + q2 + 0.5)))
     return 2 / np.pi * np.arctan(c * slope), 2 / np.pi * slope
 
 
 def _gelu(q1: Side, q2: Side, c: Tile) -> Both:
-    det = _determinant(q1, q2, c)
-    D = det + (q1 + q2 + 1)
+    least = q1 + q2 + 1
+    D = np.maximum((q1 + 1) * (q2 + 1) - c * c, least)
     root = np.sqrt(D)
     P = 0.25 + np.arctan(c / root) / (2 * np.pi)
     root *= 2 * np.pi
     share = 1 / (q1 + 1) + 1 / (q2 + 1)
-    return c * P + (det + c * c * share) / root, P + c * (share + 1 / D) / root
+    return c * P + (D - least + c * c * share) / root, P + c * (share + 1 / D) / root
 
 
 def _arc_cosine(below: float, q1: Side, q2: Side, c: Tile) -> Both:
     """Of a ramp with a slope of `below` for negative arguments."""
-    root = np.sqrt(_determinant(q1, q2, c))
+    scale = q1 * q2
+    det = scale - c * c
+    det[det <= _COLLINEAR * scale] = 0
+    root = np.sqrt(det)
     P = 0.25 + np.arctan2(c, root) / (2 * np.pi)
     kink = (1 - below) ** 2
     return below * c + kink * (c * P + root / (2 * np.pi)), below + kink * P
