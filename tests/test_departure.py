@@ -246,3 +246,18 @@ def test_of_several_outputs_the_largest_is_reported():
             factors.append(DeepEnsemble(NET, 8, solver=GradientFlow(rtol=1e-2)).fit(FEW.X, labels).report.departure)
     assert factors[0].factor > 1.1 or factors[0].mean > 0.1
     assert (factors[0].factor > 1.1) == (factors[1].factor > 1.1)
+
+
+def test_linearised_members_have_kernels_of_their_own():
+    """Without noise, on a nearly singular kernel, their variance is hundreds of times the law's, and so it is said."""
+    rng = np.random.default_rng(0)
+    X, places = rng.uniform(-1, 1, (2, 100, 4))
+    y, net = np.sin(3 * X[:, 0]), MLP(4, width=256)
+    with pytest.warns(DepartureWarning, match="the variance is .* times"):
+        model = DeepEnsemble(net, 16, linearised=True).fit(X, y)
+    ratio = np.mean(model.variance(places) / laws.ensemble(net, X, y, places).var)
+    found: Any = model.report.departure
+    assert ratio > 100
+    assert found.low / 2 < ratio < 2 * found.high  # at other points
+    # Heads of linearised RND share the kernel of their network, whose theory holds at any width.
+    assert RND(net, 4, linearised=True).fit(X).report.departure is None

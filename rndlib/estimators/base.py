@@ -25,6 +25,7 @@ from rndlib.estimators.inputs import Inputs
 from rndlib.network import MLP
 from rndlib.training import backends
 from rndlib.training.solvers import GradientDescent, GradientFlow, Report, Solver
+from rndlib.training.weights import Role
 
 Functions = Float[np.ndarray, "functions t *outputs"]
 Variances = Float[np.ndarray, "t *outputs"]
@@ -241,7 +242,9 @@ class Estimator(Networks, Inputs):
         """
         fit = self._fit
         self._calibrate(X)
-        covered = isinstance(fit, Steps) and self._covered and self._following is None
+        # Linearised heads share a tangent, and have the theory of its kernel; each member has a kernel of its own.
+        finite = isinstance(fit, Steps) or (isinstance(fit, Linear) and self._role is Role.MEMBER)
+        covered = finite and self._covered and self._following is None
         found, refusal = departure.of(self, X) if covered else (None, ())
         notes = (*self._notes, *fit.trained.report.notes, *refusal)
         if isinstance(self.net, AnyNetwork) and self.net.untrained:

@@ -1,7 +1,6 @@
 """Bayesian RND: errors that are draws from the centred NTK-GP posterior, and posterior samples."""
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -102,9 +101,12 @@ class BayesianRND(Regressor, Distillation):
         """Functions drawn from the posterior, jointly over X (T, in_dim): (T, n_samples).
 
         Sample i is the mean estimate plus the error of one head. Heads are drawn without replacement, so there are at
-        most `bodies * heads` samples; the automatic estimator (net=None) draws more heads if needed. The draw from U[1,
-        K] of Corollary 4.3 can repeat a head, and repeated samples are not independent. With labels of several outputs,
-        (T, outputs, n_samples), each output with a head of its own. Raises as in `predict`.
+        most `bodies * heads` samples. The draw from U[1, K] of Corollary 4.3 can repeat a head, and repeated samples
+        are not independent. With labels of several outputs, (T, outputs, n_samples), each output with a head of its
+        own. In automatic mode (net=None), any number of samples is drawn from the exact posterior at infinite width,
+        with a T x T matrix; other X give samples of other functions.
+
+        Raises as `predict`, and ValueError for more samples than heads, or for more points than matrices hold.
 
         >>> from rndlib import MLP, BayesianRND, datasets
         >>> data = datasets.toy(seed=0, n_test=5)
@@ -113,26 +115,22 @@ class BayesianRND(Regressor, Distillation):
         (5, 3)
         """
         fitted, means, n_samples = self._fitted, self._means(X), checks.whole("n_samples", n_samples, at_least=1)
-        outputs = int(np.prod(fitted._outputs, dtype=int))
-        rng, errors = np.random.default_rng(random_state), self.errors(X)
-        lacking = n_samples * outputs - len(errors)
-        checks.require(
-            lacking <= 0 or isinstance(fitted._fit, Exact),
-            f"n_samples = {n_samples}: the {len(errors)} heads give {len(errors) // outputs} independent samples and "
-            "no more: draw fewer, or fit more heads or bodies",
-        )
-        if lacking > 0:  # exact training needs no steps, so further heads are as good
-            further = copy(fitted)
-            further.heads, further._seed = lacking, int(rng.integers(2**31))
-            drawn = further._draw([0], len(fitted._fit.X))
-            (more,) = fitted._fit.values(further, self._points(X)[1], drawn, [])
-            errors = np.concatenate([errors, fitted._units.spread(more, fitted._outputs)])
-        chosen = rng.permutation(len(errors))[: n_samples * outputs]
-        own = means[chosen // fitted.heads % len(means)] + errors[chosen]
+        count, rng = n_samples * int(np.prod(fitted._outputs, dtype=int)), np.random.default_rng(random_state)
+        if isinstance(fitted._fit, Exact):
+            own = means + fitted._units.spread(fitted._fit.draws(self._points(X)[1], count, rng), fitted._outputs)
+        else:
+            errors = self.errors(X)
+            checks.require(
+                count <= len(errors),
+                f"n_samples = {n_samples}: the {len(errors)} heads give {len(errors) * n_samples // count} independent "
+                "samples and no more: draw fewer, or fit more heads or bodies",
+            )
+            chosen = rng.permutation(len(errors))[:count]
+            own = means[chosen // fitted.heads % len(means)] + errors[chosen]
         if not fitted._outputs:
             return own.T
-        each = own.reshape(n_samples, outputs, *own.shape[1:])
-        return np.stack([each[:, output, :, output].T for output in range(outputs)], axis=1)
+        each = own.reshape(n_samples, -1, *own.shape[1:])
+        return np.stack([each[:, output, :, output].T for output in range(each.shape[1])], axis=1)
 
     def _mean(self, X: ArrayLike, values: Functions | None) -> Variances:
         return self._means(X).mean(axis=0)

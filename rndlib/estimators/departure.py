@@ -121,7 +121,7 @@ def of(model: Any, X: Float[np.ndarray, "n *shape"]) -> tuple[Departure | None, 
         return None, ()  # the network is linear in its parameters
     if isinstance(solver, StochasticGradient) and not model._bayesian:
         return None, ("Not held against the theorem: minibatches have no training time that it could refer to.",)
-    if not isinstance(solver, GradientFlow) and n > MOST_MEASURED:
+    if n > MOST_MEASURED and (model._linear or not isinstance(solver, GradientFlow)):
         return None, (f"Not held against the theorem, which takes kernels of {n} x {n} numbers.",)
     points = probes(X, own)
     points = points[:: -(-len(points) // (PROBES // 4 if own else PROBES))]

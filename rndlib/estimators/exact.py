@@ -7,8 +7,8 @@ Training is a linear map of the error at the start (Eq. 24 in the proof of Theor
 with xi the jitter of noisy targets. Where the error at the start has covariance Theta, as Bayesian RND's has
 (Proposition 4.1), the result is a draw from the centred posterior, and A^-1 y gives its mean (Theorem 4.2). Where it
 has covariance kappa, the result has the law of an ensemble, trained with L2 regularisation towards its initial weights
-if there is noise. Mean and variance are those of the limit of width. Draws transport the initial functions of networks
-of finite width, so their covariance is that of the limit up to the width.
+if there is noise. Mean, variance and posterior samples are those of the limit of width. Errors and members transport
+the initial functions of networks of finite width, so their covariance is that of the limit up to the width.
 """
 
 from collections.abc import Callable
@@ -34,6 +34,8 @@ MEMORY, HELD = 2**32, 4
 
 _ENTRIES = 2**24
 """Entries of a block of kernels between training and test points."""
+
+(_pivoted,) = linalg.get_lapack_funcs(("pstrf",), dtype=np.float64)
 
 Columns = Float[np.ndarray, "n columns"]
 Points = Float[np.ndarray, "t d"]
@@ -109,6 +111,21 @@ class Exact:
 
         *mean, variance = self._blockwise(block, X)
         return np.stack(mean), variance
+
+    def draws(self, X: Points, count: int, rng: np.random.Generator) -> Float[np.ndarray, "count t"]:
+        """Errors drawn jointly over X from the centred posterior, which a T x T matrix takes."""
+        if not fits(len(X)):
+            raise ValueError(
+                f"X has {len(X)} rows, whose matrices take more than {MEMORY / 2**30:.0f} GiB: ask for joint samples "
+                "at fewer points, or give a network and linearised=True, whose heads are functions"
+            )
+        half = linalg.solve_triangular(self.factor, reference.between(self.net, self.X, X).ntk, lower=True)
+        left = reference.between(self.net, X, X).ntk - half.T @ half
+        # Points that repeat others, or are known, make it singular: the pivoted factor ends where rounding is left.
+        lower, order, rank, _ = _pivoted(left, lower=True)
+        root = np.empty((len(X), rank))
+        root[order - 1] = np.tril(lower)[:, :rank]
+        return rng.normal(size=(count, len(X)))[:, :rank] @ root.T
 
     def solve(self, r: Columns) -> Columns:
         """A^-1 r."""
