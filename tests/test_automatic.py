@@ -1,5 +1,6 @@
 """The automatic estimator (net=None): right on real columns and labels in any units, and exact by its definition."""
 
+import pickle
 from math import sqrt
 from typing import Any
 
@@ -135,7 +136,7 @@ def test_an_ensemble_has_the_law_of_one_pulled_to_its_start():
 
 @pytest.mark.parametrize(("rate", "noise_std"), [(1.0, 0.1), (12.0, 1e-3)], ids=["smooth", "fast"])
 def test_samples_have_the_exact_posterior_jointly(rate, noise_std):
-    """Also where noise is small and the function fast, so that the posterior's deviation is a thousandth of the prior's.
+    """Also where noise is small and the function fast: the posterior's deviation is then a thousandth of the prior's.
 
     4000 draws at 6 points, one of which was trained on and one repeats another. Coordinates in which they should be
     independent and have variance 1: the largest of 21 moments stays within 4.5 standard errors.
@@ -146,10 +147,10 @@ def test_samples_have_the_exact_posterior_jointly(rate, noise_std):
     model = BayesianRND().fit(x, np.sin(rate * x[:, 0]) + noise_std * rng.standard_normal(60))
     samples, (mean, std) = model.sample_y(places, 4000, random_state=1), model.predict(places, return_std=True)
     assert samples.shape == (6, 4000)
-    np.testing.assert_array_equal(samples[:, :7], model.sample_y(places, 7, random_state=1))
+    np.testing.assert_allclose(samples[:, :7], model.sample_y(places, 7, random_state=1), rtol=0, atol=1e-9)
     np.testing.assert_allclose(samples[2], samples[3], rtol=0, atol=1e-6 * std[2])
     train, test = model._units.inputs(x), model._units.inputs(places)
-    C = laws.posterior(model.net_, train, np.zeros(60), test, noise_std=model._noise, full_cov=True).cov
+    C: Any = laws.posterior(model.net_, train, np.zeros(60), test, noise_std=model._noise, full_cov=True).cov
     size: Any = model._units.size
     own = [0, 1, 2, 4, 5]
     free = np.linalg.solve(np.linalg.cholesky(C[np.ix_(own, own)] * size**2), (samples - mean[:, None])[own])
@@ -160,7 +161,7 @@ def test_samples_have_the_exact_posterior_jointly(rate, noise_std):
 
 def test_joint_samples_need_room(model, monkeypatch):
     monkeypatch.setattr(exact, "MEMORY", 8 * exact.HELD * 100**2)
-    with pytest.raises(ValueError, match="X has 300 rows, whose matrices .* ask for joint samples at fewer points"):
+    with pytest.raises(ValueError, match=r"X has 300 rows, whose matrices .* ask for joint samples at fewer points"):
         model.sample_y(X_TEST)
 
 
@@ -174,6 +175,26 @@ def test_what_the_user_gives_is_kept():
         BayesianRND(MLP(4), input_scales=np.ones(4))
     with pytest.raises(ValueError, match=r"input_scales has shape \(1,\): give \(4,\)"):
         BayesianRND(input_scales=[1.0]).fit(X, Y)
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize(
+    ("options", "factor", "message"),
+    [
+        ({}, 1e160, "y has values up to .*e.160.* range of float64: give other units"),
+        (
+            {"noise_std": 1e200},
+            1.0,
+            r"noise_std = 1e\+200: y has a deviation of .*give a noise of at most 1e\+06 times",
+        ),
+        ({"noise_std": 1e-20}, 1.0, r"noise_std = .*e-2. standard deviations of y: .*drop rows that repeat others"),
+        ({"input_scales": [1e-8, 1.0]}, 1.0, r"input_scales = .*: columns have deviations .*within a factor of 1e\+06"),
+    ],
+)
+def test_numbers_beyond_what_float64_holds_are_refused(options, factor, message):
+    x = np.repeat(np.random.default_rng(0).normal(size=(30, 2)), 2, axis=0)
+    with pytest.raises(ValueError, match=message):
+        BayesianRND(**options).fit(x, factor * x[:, 0])
 
 
 @pytest.mark.parametrize("by", ["prior", "prior_mean"])
@@ -406,6 +427,42 @@ def test_a_constant_output_tells_nothing_of_the_noise_of_another():
     np.testing.assert_allclose(mean[:, 0], alone.predict(X), atol=1e-3 * Y.std())
     np.testing.assert_allclose(mean[:, 1], 5.0, atol=1e-9)
     assert BayesianRND().fit(X, np.full(len(Y), 5.0)).predict(X[:1]) == pytest.approx(5.0)
+
+
+def height(x: np.ndarray) -> np.ndarray:
+    return x[:, 1]
+
+
+def mean_of_both(x: np.ndarray) -> np.ndarray:
+    return np.stack([x[:, 1], np.zeros(len(x))], axis=1)
+
+
+@pytest.mark.parametrize("by", [None, "prior", "prior_mean"])
+def test_each_output_has_a_fit_of_its_own(by):
+    """A second output that is noise alone changes nothing of the first. What is random differs between them."""
+    rng = np.random.default_rng(0)
+    x, new = rng.normal(size=(2, 60, 2))
+    both = np.stack([np.sin(2 * x[:, 0]) + x[:, 1] + 0.05 * rng.normal(size=60), rng.normal(size=60)], axis=1)
+    means: Any = {None: {}, "prior": {"prior": Prior(mean=mean_of_both)}, "prior_mean": {"prior_mean": mean_of_both}}
+    own: Any = {None: {}, "prior": {"prior": Prior(mean=height)}, "prior_mean": {"prior_mean": height}}
+    kind: Any = DeepEnsemble if by == "prior_mean" else BayesianRND
+    model, alone = kind(**means[by]).fit(x, both), kind(**own[by]).fit(x, both[:, 0])
+    for name in ("predict", "variance", "functions" if kind is DeepEnsemble else "errors"):
+        found, wanted = getattr(model, name)(new), getattr(alone, name)(new)
+        assert found.shape == (*wanted.shape, 2)
+        np.testing.assert_allclose(found[..., 0], wanted)
+    assert model.noise_std_.tolist() == [part.noise_std_ for part in model._parts]
+    assert 0.03 < model.noise_std_[0] < 0.08 < 0.5 < model.noise_std_[1]
+    assert model.log_evidence_ == pytest.approx(sum(part.log_evidence_ for part in model._parts))
+    assert len(model.net_) == len(model.input_scales_) == 2
+    assert [note[:9] for note in model.report.notes] == ["Output 0:"] * 2 + ["Output 1:"] * 2
+    if kind is BayesianRND:
+        samples = model.sample_y(new, 400)
+        np.testing.assert_allclose(samples[:, :, :3], model.sample_y(new, 3), rtol=0, atol=1e-9)
+        assert abs(np.corrcoef(samples[0])[0, 1]) < 4.5 / sqrt(400)
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(new), model.predict(new))
+    with pytest.raises(ValueError, match=r"prior_mean\(X\) has shape \(60,\): give \(60, 2\)"):
+        DeepEnsemble(prior_mean=height).fit(x, both)
 
 
 def test_initial_functions_are_in_the_units_of_their_outputs():

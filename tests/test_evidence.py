@@ -160,7 +160,7 @@ def test_odd_data_have_an_answer(X, y):
 
 
 def test_repeated_points_without_noise_are_named():
-    with pytest.raises(ValueError, match="is singular: give a larger noise_std"):
+    with pytest.raises(ValueError, match=r"is singular: .*give a larger noise_std"):
         evidence.maximise(X[[0] * 30], Y, noise_std=0.0)
 
 
@@ -198,7 +198,7 @@ def test_the_scales_of_a_kernel_have_the_units_of_the_labels():
     [
         (np.eye(2), [0.0, 0.0], None, "y is 0"),
         (np.zeros((2, 2)), [1.0, 2.0], None, "K is 0"),
-        (np.ones((2, 2)), [1.0, 2.0], 0.0, "singular: give a larger noise_std"),
+        (np.ones((2, 2)), [1.0, 2.0], 0.0, "singular: .*give a larger noise_std"),
     ],
 )
 def test_a_bad_kernel_is_named(K, y, noise_std, message, as_a_user):

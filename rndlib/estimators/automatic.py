@@ -26,6 +26,12 @@ MOST_ROWS = 1000
 WIDTHS = {2: 512, 3: 256}
 """Units per layer of the networks whose initial functions become draws, by depth."""
 
+LARGEST = 1e150
+"""Size of columns and labels whose squares float64 still has."""
+
+MOST = 1e6
+"""Most times that a noise may be the deviation of y, and a length scale that of its column, or the other way round."""
+
 LEAST_NOISE = 1e-3
 """Noise std without labels, where initial outputs are about 1: it keeps the kernel of repeated points invertible."""
 
@@ -74,18 +80,21 @@ def choose(
 ) -> Choice:
     """The choice for points, and labels less their prior mean, in the user's units. What is not None is kept.
 
-    Without a network, columns are standardised, and the exact log evidence of the NTK-GP chooses everything that is not
-    given; without labels, the network is the default one with GELU. A user's network with `output_scale=None` gets the
-    one of largest evidence.
+    Without a network there is one column of labels at most. Columns are standardised, and the exact log evidence of the
+    NTK-GP chooses everything that is not given; without labels, the network is the default one with GELU. A user's
+    network with `output_scale=None` gets the one of largest evidence.
     """
     if net is not None:
         if isinstance(net, AnyNetwork) and net.output_scale is None and y is not None:
             return _scaled(net, X, y, noise_std)
         return Choice(net, noise_std=float(noise_std or 0.0))
-    centre, scale = _standard(X)
+    centre, scale = _standard("X", X)
     if input_scales is not None:
         input_scales = checks.array("input_scales", input_scales, X.shape[1])
         checks.require((input_scales > 0).all(), f"input_scales = {input_scales}: give numbers above 0, in units of X")
+        near = np.abs(np.log(input_scales / scale)) < np.log(MOST)
+        wanted = f"columns have deviations {scale}: give scales within a factor of {MOST:g} of them"
+        checks.require((near | (np.ptp(X, axis=0) == 0)).all(), f"input_scales = {input_scales}: {wanted}")
     if y is None:
         units = Units(centre, scale if input_scales is None else input_scales)
         note = "Columns are standardised; without labels, the network is the default one with GELU."
@@ -95,21 +104,20 @@ def choose(
         return Choice(MLP(X.shape[1], WIDTHS[2], activation="gelu"), units, noise, (note,))
     from rndlib.theory import evidence  # SciPy's optimisers take a while to load
 
-    mean, size = _standard(y)
-    varies = np.abs((y - mean) / size).max(axis=0) > 0.5  # at least 1 where the deviation is
-    told = varies if varies.any() else ~varies  # a constant output tells nothing of the noise of the others
-    if noise_std is not None:  # one noise for all outputs, so one unit
-        size = np.full_like(size, np.sqrt(np.mean(np.square(size[told]))))
+    mean, size = _standard("y", y)
+    if noise_std is not None:
+        wanted = f"y has a deviation of {size[0]:.3g}: give a noise of at most {MOST:g} times that, in the units of y"
+        checks.require(noise_std <= MOST * size[0], f"noise_std = {noise_std}: {wanted}")
     found = evidence.maximise(
         (X - centre) / scale,
-        (y[:, told] - mean[told]) / size[told],
+        (y - mean) / size,
         features=None if prior is None or prior.features is None else prior._phi(X),
-        noise_std=None if noise_std is None else float(noise_std / np.max(size)),
+        noise_std=None if noise_std is None else float(noise_std / size[0]),
         input_scales=None if input_scales is None else input_scales / scale,
     )
     units = Units(centre, scale * found.input_scales, mean, size * found.output_scale)
     net = replace(found.net, width=WIDTHS[found.net.depth])
-    log_evidence = found.log_evidence - found.rows * float(np.log(size[told]).sum())  # density of y in its own units
+    log_evidence = found.log_evidence - found.rows * float(np.log(size[0]))  # density of y in its own units
     note = (
         f"The evidence of the NTK-GP on {found.rows} of {len(X)} rows chose depth {net.depth}, sigma_w "
         f"{net.sigma_w:.2g}, sigma_b {net.sigma_b:.2g}, a scale for each column, an output scale and noise_std: "
@@ -145,8 +153,11 @@ def prior_std(net: MLP | AnyNetwork, X: Points) -> float | None:
         return None
 
 
-def _standard(values: Float[np.ndarray, "n columns"]) -> tuple[np.ndarray, np.ndarray]:
+def _standard(name: str, values: Float[np.ndarray, "n columns"]) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of each column; a deviation of 1 where a column is constant up to rounding."""
+    largest = np.abs(values).max(initial=0.0)
+    wanted = f"squares of more than {LARGEST:g} leave the range of float64: give other units"
+    checks.require(largest <= LARGEST, f"{name} has values up to {largest:.3g}: {wanted}")
     mean, deviation = values.mean(axis=0), values.std(axis=0)
     constant = deviation <= 1e-12 * np.abs(values).max(axis=0, initial=0.0)
     return np.where(constant, values[0], mean), np.where(constant, 1.0, deviation)

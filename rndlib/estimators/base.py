@@ -22,6 +22,7 @@ from rndlib.estimators.exact import Exact, fits
 from rndlib.estimators.fits import Linear, Steps
 from rndlib.estimators.functions import Networks
 from rndlib.estimators.inputs import Inputs
+from rndlib.estimators.outputs import fit_each, several, stacked
 from rndlib.network import MLP
 from rndlib.training import backends
 from rndlib.training.solvers import GradientDescent, GradientFlow, Report, Solver
@@ -130,6 +131,7 @@ class Estimator(Networks, Inputs):
         """
         return self._fitted._report
 
+    @stacked
     def variance(self: Any, X: ArrayLike) -> Variances:
         """Estimated variance of the function at X (T, in_dim), without noise: (T,), in the squared units of y.
 
@@ -176,6 +178,10 @@ class Estimator(Networks, Inputs):
         >>> DeepEnsemble(MLP(3, width=64), members=4).fit(data.X, data.y).report.converged
         True
         """
+        if self.net is None and self._labelled and several(y):
+            fit_each(self, X, y)
+            self._as_fitted = copy(self)
+            return self
         points = self._begin(X, y if self._labelled else None)
         self._following = self._read_next(points, X_next, terminal)
         self._examine()

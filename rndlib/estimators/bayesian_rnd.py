@@ -114,8 +114,12 @@ class BayesianRND(Regressor, Distillation):
         >>> model.sample_y(data.X_test, n_samples=3).shape
         (5, 3)
         """
-        fitted, means, n_samples = self._fitted, self._means(X), checks.whole("n_samples", n_samples, at_least=1)
-        count, rng = n_samples * int(np.prod(fitted._outputs, dtype=int)), np.random.default_rng(random_state)
+        fitted, rng = self._fitted, np.random.default_rng(random_state)
+        if fitted._parts:  # random numbers of each, so that more samples begin with the same ones
+            each = zip(fitted._parts, rng.spawn(len(fitted._parts)), strict=True)
+            return np.stack([part.sample_y(X, n_samples, own) for part, own in each], axis=1)
+        means, n_samples = self._means(X), checks.whole("n_samples", n_samples, at_least=1)
+        count = n_samples * int(np.prod(fitted._outputs, dtype=int))
         if isinstance(fitted._fit, Exact):
             own = means + fitted._units.spread(fitted._fit.draws(self._points(X)[1], count, rng), fitted._outputs)
         else:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from rndlib import checks
 from rndlib.estimators.automatic import MeanFunction
 from rndlib.estimators.base import Estimator, Functions, Variances
+from rndlib.estimators.outputs import stacked
 from rndlib.estimators.regressor import Regressor
 
 
@@ -28,6 +29,7 @@ class _Ensemble(Regressor, Estimator):
             f"y has {outputs} outputs: a linearised ensemble has one: fit one for each",
         )
 
+    @stacked
     def functions(self, X: ArrayLike) -> Functions:
         """Every member's trained function at X (T, in_dim): (members, T), in the units of y.
 
@@ -40,6 +42,7 @@ class _Ensemble(Regressor, Estimator):
         fitted, (points, inputs) = self._fitted, self._points(X)
         return fitted._functions_of(fitted._ends(inputs), points)
 
+    @stacked
     def initial(self, X: ArrayLike, heads: int = 1) -> Functions:
         """Every member's function before training at X (T, in_dim): (members, T), as `functions`. Needs no `fit`.
 
@@ -78,7 +81,8 @@ class DeepEnsemble(_Ensemble):
     """Networks trained on the same labels from independent initial weights (Theorem 2.1).
 
     In the limit of width, each is an independent draw from `laws.ensemble`. After `fit`, `net_` is the network, and
-    `n_features_in_` and `feature_names_in_` (for data frames) describe the columns of X.
+    `n_features_in_` and `feature_names_in_` (for data frames) describe the columns of X. In automatic mode each of
+    several outputs has a fit of its own, and `net_`, `input_scales_` and `prior_` are lists.
 
     Parameters
     ----------

@@ -38,20 +38,16 @@ class Inputs(BaseEstimator):
     _priors = (None,)
     gamma: Any = None  # of estimators without values
     _as_fitted: Any = None
+    _parts: Any = ()  # the fits of several outputs in automatic mode
 
     def _begin(self: Any, X: Any, y: Any = None) -> Any:
         """Check all inputs, and choose what is not given: points, and `_labels` (N, outputs), in the network's units.
 
         Forgets the previous fit, so that a failed fit leaves the estimator unfitted.
         """
-        self._as_fitted = None
-        self._fit = None
-        self._check()
+        self._seed = self._restart()
         points, labels = self._read(X, y)
         self._outputs = () if labels is None else labels.shape[1:]
-        self._seed = int(self.seed)
-        if self.random_state is not None:
-            self._seed = int(check_random_state(self.random_state).randint(2**31))
         choice, labels = self._compared(points, labels)
         self.net_, self._units, self._notes = choice.net, choice.units, choice.notes
         if self.prior_ is not None and (self.net is not None or self.prior_.features is not None):
@@ -72,6 +68,12 @@ class Inputs(BaseEstimator):
             checks.scales(points[:1] if looked_up else points, labels, deviation, self._noise)
         self._labels = None if labels is None else self._units.labels(labels)
         return inputs
+
+    def _restart(self: Any) -> int:
+        """Forget the previous fit, check the parameters, and return the seed of the next."""
+        self._as_fitted, self._fit, self._parts = None, None, []
+        self._check()
+        return int(self.seed if self.random_state is None else check_random_state(self.random_state).randint(2**31))
 
     def _compared(self, points: np.ndarray, labels: Any) -> tuple[Choice, Any]:
         """The choice for the prior of largest evidence, which becomes `prior_`, and labels less its mean."""

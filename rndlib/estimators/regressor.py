@@ -11,6 +11,7 @@ from sklearn.base import RegressorMixin
 from rndlib import checks
 from rndlib.estimators.base import Functions, Prediction, Variances
 from rndlib.estimators.exact import Exact
+from rndlib.estimators.outputs import stacked
 
 
 class Regressor(RegressorMixin):
@@ -21,6 +22,7 @@ class Regressor(RegressorMixin):
         tags.target_tags.multi_output = True
         return tags
 
+    @stacked
     def predict(self: Any, X: ArrayLike, return_std: bool = False) -> Prediction:
         """Mean of the function at X (T, in_dim): (T,); with `return_std` also its standard deviation.
 

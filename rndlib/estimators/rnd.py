@@ -13,6 +13,7 @@ from sklearn.base import OutlierMixin, clone
 from rndlib import checks
 from rndlib.estimators.base import Estimator, Functions, Variances
 from rndlib.estimators.exact import Exact
+from rndlib.estimators.outputs import stacked
 from rndlib.theory import reference
 from rndlib.theory.crowding import warn_if_narrow
 from rndlib.training.problem import Drawn
@@ -36,6 +37,7 @@ class Distillation(Estimator):
         checks.whole("heads", self.heads, at_least=1)
         checks.whole("bodies", self.bodies, at_least=1)
 
+    @stacked
     def errors(self, X: ArrayLike) -> Functions:
         """Predictor minus target of every head at X (T, in_dim): (bodies * heads, T), one body after the other.
 
@@ -50,6 +52,7 @@ class Distillation(Estimator):
         fitted, (points, inputs) = self._fitted, self._points(X)
         return fitted._units.spread(fitted._ends(inputs).reshape(-1, len(points)), fitted._outputs)
 
+    @stacked
     def initial(self, X: ArrayLike) -> tuple[Functions, Functions]:
         """Predictors before training and targets at X (T, in_dim): each (bodies * heads, T), one body after the other.
 

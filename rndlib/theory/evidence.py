@@ -105,7 +105,7 @@ def maximise(
             starts = list({depth: (depth, at) for depth, at in reversed(starts)}.values())
     depth, at, loss = ends[0]
     if loss >= _REFUSED:
-        raise _singular("of X", noise_std)
+        raise _singular("of X", "None" if noise_std is None else f"{noise_std:.3g} standard deviations of y")
     return Hyperparameters(*_read(at, depth, noise_std), _prior(at, bounds)[0] - loss, len(order))
 
 
@@ -209,7 +209,7 @@ def of_kernel(K: Float[np.ndarray, "n n"], y: ArrayLike, noise_std: float | None
     if not (mean > 0 and power > 0):
         raise ValueError(f"{'K' if power > 0 else 'y'} is 0: no scale is the most probable: give values that vary")
     if noise_std == 0 and values[0] <= _EPS * values[-1]:
-        raise _singular("K", noise_std)
+        raise _singular("K", repr(noise_std))
     if noise_std is None:  # of noise over signal, given which s^2 is known
         s2 = np.array([np.mean(squares / (values + ratio * mean)) for ratio in _RATIOS])
         noise2 = _RATIOS * mean * s2
@@ -221,5 +221,6 @@ def of_kernel(K: Float[np.ndarray, "n n"], y: ArrayLike, noise_std: float | None
     return float(s2[best] ** 0.5), float(noise2[best] ** 0.5) if noise_std is None else noise_std, -float(losses[best])
 
 
-def _singular(name: str, noise_std: float | None) -> ValueError:
-    return ValueError(f"noise_std = {noise_std!r}: the kernel matrix {name} is singular: give a larger noise_std")
+def _singular(name: str, noise_std: str) -> ValueError:
+    text = "drop rows that repeat others, or give a larger noise_std"
+    return ValueError(f"noise_std = {noise_std}: the kernel matrix {name} is singular: {text}")
