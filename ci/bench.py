@@ -6,7 +6,7 @@ A section is printed when it is complete, and takes the place of the one stored 
 site shows. To go on after an interruption, name the sections that are left.
 
 With `--quick` sizes are small, and ratios are compared with those in `notebooks/bench_quick.json`. Those that fell by
-more than a third are named, with an exit status of 1. `--quick --keep` stores them there.
+more than a third, in every repeat, are named, with an exit status of 1. `--quick --keep` stores them there.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from rndlib.paper import output
 SECTIONS = ("kernels", "trained", "samples", "networks", "automatic", "bonus", "gpu")
 FULL, QUICK = ROOT / "notebooks" / "bench.json", ROOT / "notebooks" / "bench_quick.json"
 FALLEN = 2 / 3
-"""Of the stored ratio: a ratio below that is named."""
+"""Of the stored ratio: a ratio that is below that in every repeat is named."""
 
 
 def load(name: str) -> ModuleType:
@@ -57,14 +57,17 @@ def store(path: Path, section: dict[str, Any]) -> None:
 
 
 def fallen(section: dict[str, Any], stored: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """One line for each ratio that has fallen by more than a third, or of which there is none to compare with."""
+    """One line for each ratio that has fallen by more than a third, or of which there is none to compare with.
+
+    A ratio has its smallest and largest with it, over repeats that other work on the machine may have interrupted.
+    """
     before = {(row["case"], row["by"]): row[RATIO] for other in stored for row in other["rows"] if RATIO in row}
     for row in section["rows"]:
         if RATIO in row:
             now, then = row[RATIO][0], before.get((row["case"], row["by"]))
             if then is None:
                 yield f"{row['case']}, {row['by']}: {now:.3g}, and none is stored"
-            elif now < FALLEN * then[0]:
+            elif row[RATIO][2] < FALLEN * then[0]:
                 yield f"{row['case']}, {row['by']}: {now:.3g}, stored {then[0]:.3g}"
 
 
