@@ -449,6 +449,16 @@ def test_torchrl_collects_as_its_page_says():
     assert found["bonus"].normaliser.count == 256
 
 
+def test_an_optimiser_may_have_weights_of_others():
+    bonus, encoder = seen(), nn.Linear(3, 3)
+    bonus.optimizer.add_param_group({"params": list(encoder.parameters())})
+    bonus.update(X)
+    bonus.to(torch.float64)
+    held = [p for group in bonus.optimizer.param_groups for p in group["params"]]
+    assert {id(p) for p in held} == {id(p) for p in (*bonus.predictor.parameters(), *encoder.parameters())}
+    assert bonus.update(X) < np.inf
+
+
 @pytest.mark.parametrize("kind", ["autocast", "bfloat16"])
 def test_half_precision_costs_its_rounding_alone(kind):
     """Outputs of order one have errors of 2^-9, and the mean of their squares some hundredths.

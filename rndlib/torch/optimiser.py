@@ -29,9 +29,12 @@ def descend_as_eq_1(optimizer: Optimizer, network: nn.Module) -> None:
 
 
 def rebind(optimizer: Optimizer, before: Sequence[nn.Parameter], now: Sequence[nn.Parameter]) -> None:
-    """Let an optimiser hold the weights `now` that have taken the place of those `before`, with its state."""
+    """Let an optimiser hold the weights `now` that have taken the place of those `before`, with its state.
+
+    It may have others besides, such as those of an encoder that a user has added.
+    """
     state, successor = optimizer.state_dict(), dict(zip(before, now, strict=True))
     for group in optimizer.param_groups:
-        group["params"] = [successor[p] for p in group["params"]]
+        group["params"] = [successor.get(p, p) for p in group["params"]]
     optimizer.state.clear()
     optimizer.load_state_dict(state)  # which moves it to them
