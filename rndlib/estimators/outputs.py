@@ -34,6 +34,8 @@ def fit_each(model: Any, X: Any, y: Any) -> None:
         model._parts.append(part.fit(X, labels[:, output]))
     for name in ("net_", "prior_", "input_scales_"):
         setattr(model, name, [getattr(part, name) for part in model._parts])
+    if model.prior_ == [None] * count:
+        model.prior_ = None
     model.noise_std_ = np.array([part.noise_std_ for part in model._parts])
     model.log_evidence_ = sum(part.log_evidence_ for part in model._parts)
     reports = [part._report for part in model._parts]
