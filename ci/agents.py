@@ -110,4 +110,4 @@ if __name__ == "__main__":
     left = [(task, bonus, str(seed)) for task, bonus, seed in missing(rows, [*TASKS])]
     store([*rows, *kept.rows(__file__, left, run, sys.argv[1:])])
     content = json.loads(TABLE.read_text(encoding="utf-8"))
-    print(table(content["rows"]), "", *map(said, content["made by"]), sep="\n")
+    print(table(content["rows"]), "", said(*content["made by"]), sep="\n")

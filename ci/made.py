@@ -1,5 +1,6 @@
 """How a stored number was made: the commit, the versions and the machine."""
 
+import json
 import os
 import platform
 import subprocess
@@ -34,10 +35,18 @@ def made(apart: tuple[str, ...] = ()) -> dict[str, Any]:
     }
 
 
-def said(made: dict[str, Any]) -> str:
-    """The same in a sentence."""
-    versions = ", ".join(f"{name} {number}" for name, number in made["versions"].items())
-    return f"Measured on {made['date']} on {made['machine']}, at commit {made['commit']}, with {versions}."
+def said(*ways: dict[str, Any]) -> str:
+    """The same in a sentence for each machine and set of versions."""
+    alike: dict[str, list[dict[str, Any]]] = {}
+    for way in ways:
+        alike.setdefault(json.dumps([way["machine"], way["versions"]]), []).append(way)
+    sentences = []
+    for each in alike.values():
+        dates, commits = (", ".join(dict.fromkeys(way[key] for way in each)) for key in ("date", "commit"))
+        plural = "s" * (", " in commits)
+        versions = ", ".join(f"{name} {number}" for name, number in each[0]["versions"].items())
+        sentences.append(f"Measured on {dates} on {each[0]['machine']}, at commit{plural} {commits}, with {versions}.")
+    return " ".join(sentences)
 
 
 def _git(*words: str) -> str:

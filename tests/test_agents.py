@@ -75,7 +75,7 @@ def test_the_page_shows_the_stored_study():
     page = (agents.ROOT / "docs" / "how_to" / "explore.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"^(\| task \|.*?)\n\n", page, flags=re.MULTILINE | re.DOTALL)
     assert shown == agents.table(STORED["rows"])
-    assert all(agents.said(way) in page.replace("\n", " ") for way in STORED["made by"])
+    assert agents.said(*STORED["made by"]) in page.replace("\n", " ")
     assert STORED["settings"] == json.loads(json.dumps(agents.settings()))
 
 
