@@ -463,6 +463,8 @@ def test_each_output_has_a_fit_of_its_own(by):
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(new), model.predict(new))
     with pytest.raises(ValueError, match=r"prior_mean\(X\) has shape \(60,\): give \(60, 2\)"):
         DeepEnsemble(prior_mean=height).fit(x, both)
+    with pytest.raises(ValueError, match="gamma = None: give gamma to use X_next"):
+        DeepEnsemble().fit(x, both, X_next=x)
 
 
 def test_initial_functions_are_in_the_units_of_their_outputs():

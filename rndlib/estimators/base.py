@@ -179,7 +179,7 @@ class Estimator(Networks, Inputs):
         True
         """
         if self.net is None and self._labelled and several(y):
-            fit_each(self, X, y)
+            fit_each(self, X, y, X_next=X_next, terminal=terminal)
             self._as_fitted = copy(self)
             return self
         points = self._begin(X, y if self._labelled else None)

@@ -13,6 +13,7 @@ from rndlib import checks
 from rndlib.estimators.automatic import MeanFunction
 from rndlib.estimators.base import Functions, Variances
 from rndlib.estimators.exact import Exact
+from rndlib.estimators.inputs import of_user
 from rndlib.estimators.regressor import Regressor
 from rndlib.estimators.rnd import Distillation
 from rndlib.prior import Prior
@@ -143,7 +144,7 @@ class BayesianRND(Regressor, Distillation):
         """The mean estimate, one for all bodies or, of linearised ones, one for each."""
         fitted, (points, inputs) = self._fitted, self._points(X)
         if fitted.mean is not None:
-            return fitted._of_user("mean", fitted.mean, points)[None]
+            return of_user("mean", fitted.mean, points, fitted._outputs)[None]
         if fitted._labels is None:
             raise NotFittedError("fit had no y to train a mean on: call fit(X, y), or give mean= a function of X")
         return fitted._functions_of(fitted._fit.means(fitted, inputs), points)

@@ -119,7 +119,7 @@ class Exact:
                 f"X has {len(X)} rows, whose matrices take more than {MEMORY / 2**30:.0f} GiB: ask for joint samples "
                 "at fewer points, or give a network and linearised=True, whose heads are functions"
             )
-        half = linalg.solve_triangular(self.factor, reference.between(self.net, self.X, X).ntk, lower=True)
+        half = self._half(reference.between(self.net, self.X, X))
         left = reference.between(self.net, X, X).ntk - half.T @ half
         # Points that repeat others, or are known, make it singular: the pivoted factor ends where rounding is left.
         lower, order, rank, _ = _pivoted(left, lower=True)
@@ -131,10 +131,14 @@ class Exact:
         """A^-1 r."""
         return linalg.cho_solve((self.factor, True), r, check_finite=False)
 
+    def _half(self, across: kernels.Kernel) -> Float[np.ndarray, "n t"]:
+        """L^-1 Theta_Xx, whose squares are what the training points have taken off the prior's covariance."""
+        return linalg.solve_triangular(self.factor, across.ntk, lower=True, check_finite=False)
+
     def _variance(self, across: kernels.Kernel, X: Points) -> Float[np.ndarray, " t"]:
         at = reference.diagonal(self.net, X)
         if self.kappa is None:  # one triangular solve, where the gain takes two
-            half = linalg.solve_triangular(self.factor, across.ntk, lower=True, check_finite=False)
+            half = self._half(across)
             return np.maximum(at.ntk - np.einsum("nt,nt->t", half, half), 0.0)
         return np.maximum(covariance(self.solve(across.ntk), self.kappa, across.nngp, at.nngp), 0.0)
 

@@ -23,6 +23,14 @@ from rndlib.theory import reference
 from rndlib.training import backends
 
 
+def of_user(name: str, function: Callable[[Any], Any], points: Any, outputs: tuple[int, ...]) -> np.ndarray:
+    """The values (T, *outputs) of a user's function of X."""
+    values = checks.outputs(f"{name}(X)", function(points), len(points))
+    if values.shape[1:] != outputs:
+        raise ValueError(f"{name}(X) has shape {values.shape}: give {(len(points), *outputs)}")
+    return values
+
+
 class Inputs(BaseEstimator):
     """The part of an estimator that reads its arguments."""
 
@@ -147,14 +155,7 @@ class Inputs(BaseEstimator):
     def _prior(self, points: np.ndarray, prior: Any) -> Any:
         """The mean of a prior, or of an ensemble's, at points in the user's units: (T, outputs), or 0."""
         mean: Any = self.prior_mean if prior is None else prior.mean
-        return 0.0 if mean is None else self._of_user("prior_mean", mean, points).reshape(len(points), -1)
-
-    def _of_user(self, name: str, function: Callable[[Any], Any], points: np.ndarray) -> np.ndarray:
-        """The values (T, *outputs) of a user's function of X."""
-        values = checks.outputs(f"{name}(X)", function(points), len(points))
-        if values.shape[1:] != self._outputs:
-            raise ValueError(f"{name}(X) has shape {values.shape}: give {(len(points), *self._outputs)}")
-        return values
+        return 0.0 if mean is None else of_user("prior_mean", mean, points, self._outputs).reshape(len(points), -1)
 
     @property
     def _fitted(self) -> Any:

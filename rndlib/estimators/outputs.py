@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from rndlib import checks
-from rndlib.prior import Prior
+from rndlib.estimators.inputs import of_user
 
 
 def several(y: Any) -> bool:
@@ -23,15 +22,18 @@ def several(y: Any) -> bool:
     return len(shape) == 2 and shape[1] > 1
 
 
-def fit_each(model: Any, X: Any, y: Any) -> None:
-    """Fit a copy of an automatic estimator to each column of y (N, outputs), and keep them as its `_parts`."""
+def fit_each(model: Any, X: Any, y: Any, **options: Any) -> None:
+    """Fit a copy of an automatic estimator to each column of y (N, outputs), and keep them as its `_parts`.
+
+    options: what else `fit` was given.
+    """
     seed, (_, labels) = model._restart(), model._read(X, y)
     count = labels.shape[1]
     model._outputs, model._parts = (count,), []
     for output in range(count):
         part: Any = clone(model)
         part.set_params(seed=seed, random_state=None, **_of_output(model, output, count))
-        model._parts.append(part.fit(X, labels[:, output]))
+        model._parts.append(part.fit(X, labels[:, output], **options))
     for name in ("net_", "prior_", "input_scales_"):
         setattr(model, name, [getattr(part, name) for part in model._parts])
     if model.prior_ == [None] * count:
@@ -61,24 +63,17 @@ def stacked(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _of_output(model: Any, output: int, count: int) -> dict[str, Any]:
     """The parameters that are functions of X with several outputs, as functions of one."""
-    given, found = model.get_params(deep=False), {}
 
     def one(name: str, mean: Any) -> Any:
-        return None if mean is None else partial(_column, name, mean, output, count)
+        return partial(_column, name, mean, output, count)
 
-    for name in ("prior_mean", "mean"):
-        if name in given:
-            found[name] = one(name, given[name])
+    given = model.get_params(deep=False)
+    found = {name: one(name, given[name]) for name in ("prior_mean", "mean") if given.get(name) is not None}
     if given.get("prior") is not None:
-        found["prior"] = [_around(prior, one("prior_mean", prior.mean)) for prior in model._priors]
+        means = (None if prior.mean is None else one("prior_mean", prior.mean) for prior in model._priors)
+        found["prior"] = [replace(prior, mean=mean) for prior, mean in zip(model._priors, means, strict=True)]
     return found
 
 
-def _around(prior: Prior, mean: Any) -> Prior:
-    return prior if mean is None else replace(prior, mean=mean)
-
-
 def _column(name: str, function: Callable[[Any], Any], output: int, count: int, X: np.ndarray) -> np.ndarray:
-    values = checks.outputs(f"{name}(X)", function(X), len(X))
-    checks.require(values.shape == (len(X), count), f"{name}(X) has shape {values.shape}: give {(len(X), count)}")
-    return values[:, output]
+    return of_user(name, function, X, (count,))[:, output]
