@@ -127,14 +127,6 @@ def test_few_steps_leave_large_modes_at_large_rates_and_small_ones_at_small_rate
     assert (found.departs, found.cause) == (True, cause)
 
 
-NEAR = [
-    ("width", "1024", "ensemble"),
-    ("width", "1024", "rnd"),
-    ("width", "1024", "bayesian"),
-    ("width", "256", "rnd"),
-    ("labels", "0.25", "ensemble"),
-    ("noise", "2", "bayesian"),
-]
 FAR = [
     ("width", "16", "ensemble", "width"),
     ("heads", "1/4", "bayesian", "heads per width"),
@@ -174,11 +166,21 @@ def found_of(name, strength, kind):
 
 @pytest.mark.check
 def test_it_tells_ratios_within_a_tenth_from_those_beyond_a_quarter():
+    """Over notebook 08's settings of fully connected networks that `fit` trains, as docs/how_to/variance.md says."""
     counts = Counter()
-    for setting in [*NEAR, *(far[:3] for far in FAR)]:
-        found, ratio = found_of(*setting)
-        counts["near" if 0.9 <= ratio <= 1.1 else "far" if not 0.8 <= ratio <= 1.25 else "between", found.departs] += 1
-    assert counts == {("near", False): len(NEAR), ("far", True): len(FAR)}
+    for name, strengths in SETTINGS.items():
+        kinds = ["bayesian"] if name in ("time", "noise") else ["ensemble", "rnd", "bayesian"]  # theirs have no ratio
+        for strength, make in strengths.items():
+            if name == "architecture" or make().loop:
+                continue
+            for kind in kinds:
+                found, ratio = found_of(name, strength, kind)
+                size = "near" if 0.9 <= ratio <= 1.1 else "far" if not 0.8 <= ratio <= 1.25 else "between"
+                counts[size, found.departs] += 1
+    near, far = (counts[size, False] + counts[size, True] for size in ("near", "far"))
+    assert (near, far) == (95, 20)
+    assert counts["near", False] >= 92 - 1  # one may be at the edge on another machine
+    assert counts["far", True] >= 19 - 1
 
 
 @pytest.mark.parametrize(("name", "strength", "kind", "cause"), FAR)
