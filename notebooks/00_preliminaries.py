@@ -30,15 +30,15 @@
 #
 # | id | statement | in the paper |
 # |---|---|---|
-# | P1 | at initialisation, it is a draw from a GP with the *NNGP kernel* $\kappa$ as covariance | Proposition B.2 |
+# | P1 | at initialisation, a wide network is a GP with covariance $\kappa$, the *NNGP kernel* | Proposition B.2 |
 # | P2 | its tangent kernel is the *NTK* $\Theta$ in every draw, and zero between two outputs | Proposition B.3 |
 # | P3 | training does not change the tangent kernel | Section 2, below Eq. 5 |
-# | P4 | so it is always the kernel regression from its initial function | Eq. 6, Theorem B.1, Eqs. 15 to 25 |
+# | P4 | so the network is always the kernel regression from its initial function | Eq. 6, Theorem B.1, Eqs. 15 to 25 |
 # | P5 | the last layer contributes $\kappa$ to the tangent kernel | Section 4, Eqs. 12 to 14 |
 #
-# Two of these are misprinted: the index of a layer in P2, and a sign in P4. There the printed form is the wrong
-# variant. Every claim has two wrong variants, one far off and one slightly off (the *sensitivity check*). Both go
-# through the same test and must fail it.
+# Two of these are misprinted: the index of a layer in P2, and a sign in P4. There the printed form serves as the
+# wrong variant. Every claim has two wrong variants, one far off and one slightly off (the *sensitivity check*). Both
+# go through the same test and must fail it.
 #
 # ## The network
 #
@@ -142,8 +142,8 @@ ledger = Ledger("00_preliminaries")
 #   upper 95 % confidence limit must be at most 0.05. Wrong variant: $\kappa$ without the bias of the last layer.
 #   Sensitivity check: $\kappa$ of weights that are 5 % larger.
 # * **P1-gauss**: for Gaussian outputs $\mathbb{E}|w|^4 = p(p+2)$. The statistic is the relative excess of this fourth
-#   moment, which must also be within 0.05 of zero. Wrong variant: networks of 4 units per layer, whose covariance is
-#   nearly right and whose shape is not. Sensitivity check: 16 units.
+#   moment, which must also be within 0.05 of zero. Wrong variant: networks of 4 units per layer, which have nearly
+#   the right covariance and are not Gaussian. Sensitivity check: 16 units.
 
 # %%
 exact = kernels.kernel(deep, points)
@@ -406,14 +406,14 @@ figures.save(fig_p5_width, "fig_p5_width")
 
 # %% [markdown]
 # Relative error of the last layer's part against the width, with 95 % intervals over networks. It decreases at rate
-# $n^{-1/2}$; compared with the part of the lower layers, it stays above 0.5.
+# $n^{-1/2}$; against the wrong variant, it stays above 0.5.
 #
 # ## Limits
 #
 # Over 200 repeats with other seeds, at the small sizes of `smoke/`, one verdict failed once (P1-gauss), and no wrong
 # variant passed. The claims are about one data set and one pair of scales; all are parameters, and `docs/settings.md`
 # has others. Labels that are large or rough, or points that nearly coincide, move the weights further, and P3 and P4
-# then need more width. Deeper networks have a more random kernel. Many heads on one network reach the limit of P2 later
+# then need more width. Deeper networks have a more random kernel. Many heads on one network need more width for P2
 # (notebook 02).
 #
 # ## Appendix: from one network to the distribution of many

@@ -114,8 +114,8 @@ ledger = Ledger("01_ensemble_equivalence")
 #
 # $M$ networks determine a variance only to within $\sqrt{2/M}$ of itself, 6 % for 512 of them. Most of this Monte-Carlo
 # error comes from the initial functions, whose effect after training is known to good accuracy by (1). *Control
-# variates* remove it (first appendix): `trained` fits a model, and returns its networks at the test points together
-# with them.
+# variates* remove it (first appendix): `trained` fits a model, and returns the outputs of its networks at the test
+# points with their control variates.
 
 # %%
 model, labels = DeepEnsemble(net, networks, seed=seed, solver=flow), {"|x|": np.linalg.norm(X, axis=1), "y": y}
@@ -157,8 +157,8 @@ figures.save(fig_e1, "fig_e1")
 
 # %% [markdown]
 # Covariances between test points minus the theoretical ones, in units of the theoretical standard deviations. The
-# ensemble agrees with the theory. The posterior is another matrix, so an ensemble does not sample from it. Section 4 of
-# the paper therefore introduces Bayesian variants (notebook 03).
+# ensemble agrees with the theory. The posterior has a different covariance, so an ensemble does not sample from it.
+# Section 4 of the paper therefore introduces Bayesian variants (notebook 03).
 #
 # ## E2: the distribution of the RND error
 #
@@ -314,14 +314,15 @@ figures.save(fig_limit, "fig_limit")
 
 # %% [markdown]
 # Relative errors of the variance against $1/n$, with 95 % intervals over networks. The ensemble variance is too large
-# by about $14/n$ of itself; for RND no error is visible. Both lines end at zero. With the wrong distribution, the line
-# is as straight and ends elsewhere.
+# by about $14/n$ of itself; for RND no error is visible. Both lines end at zero. For the wrong variant, the line is
+# as straight, but does not end at zero.
 #
 # ## Limits
 #
 # The limits of notebook 00 apply. ReLU networks need more width and a larger `rtol` (0.05): their gradient flow is
 # harder to solve. Test points come from the distribution of the training points; far away, both sides grow without
-# bound. The equality is one of expectations: what a single RND with $K$ heads reports scatters around it (notebook 02).
+# bound. The equality is between expectations: the estimate of a single RND with $K$ heads scatters around it
+# (notebook 02).
 #
 # ## Appendix: control variates
 #

@@ -187,8 +187,9 @@ fig_m1 = figures.pairs(
 figures.save(fig_m1, "fig_m1")
 
 # %% [markdown]
-# Each dot is one network: the errors of its two heads at one test point, in theoretical standard deviations. The heads
-# show no relation; those of the wrong variant do. Most of the remaining correlation is sampling error.
+# Each dot is one network: the errors of its two heads at one test point, in theoretical standard deviations. The two
+# errors are unrelated; those of the wrong variant are correlated. Most of the remaining correlation is sampling
+# error.
 #
 # ## M2: the distribution of the error
 #
@@ -230,7 +231,8 @@ figures.save(fig_m2, "fig_m2")
 
 # %% [markdown]
 # Densities over seeds at one test point, with bars of two standard errors, in units of the theoretical variance. Both
-# histograms follow the theorem. RND with $K$ heads is worth an ensemble of $K + 1$ members.
+# histograms follow the theorem. RND with $K$ heads estimates the variance as precisely as an ensemble of $K + 1$
+# members.
 #
 # ## M3: the covariance over points
 #
@@ -337,8 +339,8 @@ fig_heads = figures.ratios(
 figures.save(fig_heads, "fig_heads")
 
 # %% [markdown]
-# Left: mean, right: variance across networks, both divided by the theoretical value and averaged over test points. Much
-# of the precision that so many heads should bring is lost. The remedy is `bodies`, which spreads the same heads over
+# Left: mean, right: variance across networks, both divided by the theoretical value and averaged over test points.
+# Much of the precision expected from so many heads is lost. The remedy is `bodies`, which spreads the same heads over
 # several independent networks; only heads on the same network count in $K$. `fit` warns if the variance is off.
 
 # %%

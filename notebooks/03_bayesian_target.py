@@ -367,14 +367,14 @@ fig_limit = figures.extrapolated(
 figures.save(fig_limit, "fig_limit")
 
 # %% [markdown]
-# Relative errors of the variance against $1/n$, with 95 % intervals over networks. At every width the variance is 1 to
-# 2 % too small, and so is the line's end, well within the tolerance of 6 %. Narrower networks show terms of order
-# $1/n^2$.
+# Relative errors of the variance against $1/n$, with 95 % intervals over networks. At every width, and in the
+# extrapolation, the variance is 1 to 2 % too small, well within the tolerance of 6 %. Narrower networks show terms of
+# order $1/n^2$.
 #
 # ## Limits
 #
 # The limits of notebook 00 apply. The posterior is that of an infinitely wide network, whose kernel is fixed before any
-# label is seen. No test here says how good a model of the labels that is.
+# label is seen. No test here says how well it models the labels.
 #
 # ## Appendix: many heads on one network
 #

@@ -202,7 +202,7 @@ _ = ledger.record("S2-draws", *map(repeats, (drawn, printed, one_more)))
 ledger.last(2)
 
 # %% [markdown]
-# Different heads pass. Drawing with replacement is rejected, at its exact value.
+# Different heads pass. Drawing with replacement is rejected, near its exact value of 1.
 #
 # ## S-limit: one mean for all
 #

@@ -113,8 +113,8 @@ ledger = Ledger("05_numerical_analysis")
 # this form; the paper's is shown with it. For the claims, control variates estimate the same expected variances with
 # less Monte-Carlo error (notebook 01).
 #
-# The solver's error is below 1 % of the variances, except for many heads on a narrow network: there it is about 20 % of
-# a function.
+# The solver's error is below 1 % of the variances, except for many heads on a narrow network: there it is about 20 %
+# of the trained function.
 
 # %%
 bayesian = partial(BayesianRND, mean=np.zeros_like)  # only its errors are wanted here
@@ -273,10 +273,9 @@ print(aligned(["n", *columns], rows))
 # %% [markdown]
 # Two assumptions are violated.
 #
-# * **Ensembles leave the linear regime.** Fitting the labels moves the weights further than fitting the targets of RND
-#   does (notebook 01). This
-#   changes the NTK of a narrow network, and the variance exceeds the theory. RND agrees at much
-#   smaller widths.
+# * **Ensembles leave the linear regime.** Fitting the labels moves the weights further than fitting the targets of
+#   RND does (notebook 01). This changes the NTK of a narrow network, and the variance exceeds the theory. RND agrees
+#   at much smaller widths.
 # * **Many heads identify $\psi$.** $K$ heads at $N$ points pose $NK$ equations for the same $P$ hidden parameters. If
 #   all heads share one direction $\psi$, as in the paper's footnote, and $NK/P$ is not small, the network learns $\psi$
 #   and its errors become too small (appendix of notebook 03). With fewer heads per network, or one $\psi$ per head,
@@ -286,8 +285,8 @@ print(aligned(["n", *columns], rows))
 #
 # The claims are about one data set, one pair of scales and the widths above. Larger or harder labels need wider
 # ensembles: with three other draws of the ten points, an ensemble of width 4096 had 5, 5 and 10 % too much variance.
-# The test points come from the distribution of the training points. Far away both numbers grow,
-# and no relative error is bounded here.
+# The test points come from the distribution of the training points. Far away both numbers grow, and the claims bound
+# no relative error there.
 #
 # ## Appendix: gradient descent at a learning rate of 0.1
 #

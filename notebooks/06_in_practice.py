@@ -129,9 +129,9 @@ for name in tables:
     print(stored.table(name, ("joint", "nearby", "nearby alone")), end="\n\n")
 
 # %% [markdown]
-# Where the draws of a finite network have a lower *nearby* score than the exact posterior of the same kernel, they have
-# the correlations of neighbours, which are almost perfect, only approximately. Which part of this is due to the width
-# and which to training is not separated here: neither was varied.
+# Where the draws of a finite network have a lower *nearby* score than the exact posterior of the same kernel, they
+# reproduce the almost perfect correlations of neighbours only approximately. Neither width nor training was varied,
+# so their parts in this are not separated.
 #
 # ## Out-of-distribution detection
 #

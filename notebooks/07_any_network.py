@@ -268,9 +268,9 @@ figures.save(fig_slopes, "fig_slopes")
 # J^\top$ with $S = \mathrm{diag}(s)$, and the initial error has the mean kernel as covariance, at any width.
 #
 # The reference is the mean tangent kernel of the module over draws (`kernels.empirical`). Wrong variant: training the
-# weights themselves, with $\psi$ of the same variances, as the paper's recipe says for a module as it is. Sensitivity
-# check: a last layer with weights that are 20 % larger. The module has no biases, whose share of the kernel would
-# depend on the width.
+# weights themselves, with $\psi$ of the same variances, as the paper's recipe would be for an unmodified module.
+# Sensitivity check: a last layer with weights that are 20 % larger. The module has no biases, whose share of the
+# kernel would depend on the width.
 
 # %%
 module, grey, grey_tests = convolutions.in_torch, X.reshape(-1, 1, 8, 8), points[first].reshape(-1, 1, 8, 8)
@@ -325,8 +325,8 @@ ledger.record("A5", *map(max, zip(*map(joint_errors, linear_widths), strict=True
 # ## Limits
 #
 # The images are small, the networks have two convolutions, and training sets are small enough to train hundreds of
-# networks. No test says how good a model of the labels the infinite network is. Kernels of deeper networks, and of
-# modules with biases, strides or pooling, come from `kernels.empirical` in the same way.
+# networks. No test says how well the infinite network models the labels. Kernels of deeper networks, and of modules
+# with biases, strides or pooling, come from `kernels.empirical` in the same way.
 
 # %%
 ledger.close()

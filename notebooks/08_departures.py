@@ -19,7 +19,7 @@
 # > these assumptions is violated, RND stays close to its theory longer than the ensemble does.\
 # > **Picture.** A map: each cell is one setting, and its colour the ratio that should be 1.\
 # > **Verdict.** Where an ensemble has 19 times the variance of the theory, half the RND error is within D-rnd 0.04 of
-# > its own; the tolerance is 0.1. The excess is explained by the members' differing NTKs (D-labels 0.21; tolerance
+# > its theory; the tolerance is 0.1. The excess is explained by the members' differing NTKs (D-labels 0.21; tolerance
 # > 0.35). It scales as (label scale)² / width (D-width 0.11; tolerance 0.3).
 #
 # You have a network, an optimiser and data of your own. Is your RND error a variance? The theorems answer for the
@@ -42,7 +42,7 @@
 # | D-rnd | with labels for which an ensemble deviates from the theory, RND does not |
 # | D-heads | heads on one trained network have, on average, the same half squared error as independent networks |
 # | D-time | if both are stopped early, half the RND error is still the ensemble variance |
-# | D-decay | so it is with weight decay towards the initial weights, and not with decay towards zero |
+# | D-decay | the same holds with weight decay towards the initial weights, and fails with decay towards zero |
 
 # %% jupyter={"source_hidden": true} tags=["parameters", "hide-input"]
 width: int = 256  # units of the hidden layer
@@ -216,10 +216,10 @@ fig_time = figures.ordered(*measured.series("time"), "Early stopping keeps the f
 figures.save(fig_time, "fig_time")
 
 # %% [markdown]
-# **D-decay.** Weight decay towards zero shrinks the weights of every network, however wide, by the same factor. Its
-# kernel shrinks too, and in the end all members are the same function. RND cannot imitate its target any more, and its
-# error is large everywhere. L2 regularisation towards the *initial* weights is that of Theorem 4.2 with noise, and
-# keeps the first equality. Standard optimisers do not have it. *Advice: no weight decay.*
+# **D-decay.** Weight decay towards zero shrinks the weights of every network, however wide, by the same factor. The
+# kernel shrinks too, and in the end all members are the same function. RND cannot imitate its target any more, and
+# its error is large everywhere. L2 regularisation towards the *initial* weights is that of Theorem 4.2 with noise,
+# and keeps the first equality. Standard optimisers do not have it. *Advice: no weight decay.*
 
 
 # %%
@@ -297,10 +297,9 @@ fig_optimizer = figures.intervals(
 figures.save(fig_optimizer, "fig_optimizer")
 
 # %% [markdown]
-# **Data.** More points, or a pair that nearly coincides, are harder for the kernel in the same way as larger labels:
-# the ensemble deviates, and RND and Bayesian RND do not. With few parameters per equation they deviate too: with 16
-# units (81 parameters) and 40 points, RND has a third of its theoretical variance. Far from the data, both equalities
-# hold as they do near it.
+# **Data.** More points, or a pair that nearly coincides, act like larger labels: the ensemble deviates, and RND and
+# Bayesian RND do not. With few parameters per equation they deviate too: with 16 units (81 parameters) and 40 points,
+# RND has a third of its theoretical variance. Far from the data, both equalities hold as they do near it.
 
 # %% jupyter={"source_hidden": true} tags=["figure", "hide-input"]
 fig_points = figures.ordered(
@@ -320,10 +319,10 @@ figures.save(fig_noise, "fig_noise")
 # %% [markdown]
 # **Architecture.** The proofs need a Gaussian limit at initialisation and a constant kernel in training. Residual
 # connections, layer normalisation and convolution (notebook 07) have both. One head of attention has them if its scores
-# are divided by $n$; its kernel finds our labels hard
-# ($\mathcal{Y}^\top \Theta_{\mathcal{X}\mathcal{X}}^{-1} \mathcal{Y}$ is 192), so the ensemble deviates, and RND does
-# not. With scores over $\sqrt n$, as usual, attention and its kernel stay random at any width, and neither equality
-# holds. *Advice: compare with the network's own kernel, `kernels.empirical`.*
+# are divided by $n$; for its kernel our labels are hard ($\mathcal{Y}^\top \Theta_{\mathcal{X}\mathcal{X}}^{-1}
+# \mathcal{Y}$ is 192), so the ensemble deviates, and RND does not. With scores over $\sqrt n$, as usual, attention
+# and its kernel stay random at any width, and neither equality holds. *Advice: compare with the network's own kernel,
+# `kernels.empirical`.*
 
 # %% jupyter={"source_hidden": true} tags=["figure", "hide-input"]
 fig_architecture = figures.intervals(

@@ -13,7 +13,7 @@
 # ---
 
 # %% [markdown]
-# # Streams and values: what RND measures where the data move
+# # Streams and values: what RND measures when the data change
 #
 # > **Claim.** Half the squared RND error is the variance of an ensemble after every stage of any stream of data, and of
 # > an ensemble of value functions if the predictor is trained by temporal differences.\
@@ -23,39 +23,40 @@
 #
 # An agent does not train on a fixed data set. Its buffer grows, slides and forgets, and what it wants to know is often
 # the uncertainty of a *value*, not of a label. The paper leaves this open: its analysis has one training set, and it
-# calls "distribution shifts" an important question (Appendix A). In the limit of width the answer is simple.
+# calls "distribution shifts" an important question (Appendix A). In the limit of infinite width the answer is simple.
 #
 # | id | statement | in the paper |
 # |---|---|---|
 # | T1 | $\tfrac12\,\mathbb{E}[\epsilon^2] = \mathbb{V}[f]$ after every stage of a stream | Corollary 3.2, each stage |
 # | T2 | half the mean squared error of $K$ heads is then $\Sigma/K$ times $\chi^2_K$ | Theorem 3.4, likewise |
 # | T3 | Bayesian RND has the posterior given all points after nested stages | Theorem 4.2, likewise |
-# | T3-window | with a sliding window it has not; the theory says how much is remembered | the same map |
+# | T3-window | with a sliding window it does not; the theory predicts how much is remembered | the same map |
 # | V1 | half the squared error of value RND is the variance of value functions | Theorem 3.1, for TD learning |
 #
 # ## Why it is true: training is a linear map
 #
-# Take one stage, with points $S$, from *any* weights. In the limit of width the tangent kernel $\Theta$ is fixed, so
-# gradient flow to the end changes an error $e = f - y$ (of RND, $e = u - g$) at every $z$ by
+# Take one stage, with points $S$, from *any* weights. In the limit of infinite width the tangent kernel (NTK)
+# $\Theta$ is fixed, so gradient flow to convergence changes an error $e = f - y$ (of RND, $e = u - g$) at every $z$
+# by
 #
 # $$e(z) \;\leftarrow\; e(z) - \Theta_{zS}\,\Theta_{SS}^{-1}\,e(S). \tag{1}$$
 #
-# Eq. 6 of the paper is this map with the weights at their start, but the derivation never uses that: $\Theta$ is the
-# same at all times. (Stopped at time $t$, $\Theta_{SS}^{-1}$ becomes $\Theta_{SS}^{-1}(I - e^{-t\,\Theta_{SS}})$.) Let
+# Eq. 6 of the paper is this map from the initial weights, but its derivation does not use that: $\Theta$ is the same
+# at all times. (Stopped at time $t$, $\Theta_{SS}^{-1}$ becomes $\Theta_{SS}^{-1}(I - e^{-t\,\Theta_{SS}})$.) Let
 # $\mathcal{U}$ be the union of the points of all stages. After the stages $S_1, \dots, S_k$, with $L_s$ the matrix of
 # (1) on $\mathcal{U}$ and the test points,
 #
 # $$e_k = L_k \cdots L_2\,L_1\,e_0 .$$
 #
 # The product depends on the points, their order and the training times, and on nothing else: the data may grow, slide
-# or come in batches. It is the same for a predictor and for a member of an ensemble. Labels add to the mean alone. So
+# or come in batches. It is the same for a predictor and for a member of an ensemble. Labels change only the mean. So
 # with $L$ for the product, an ensemble has the covariance $L\kappa L^\top$, RND has $2\,L\kappa L^\top$, and the half
 # of Corollary 3.2 remains, stage after stage. Bayesian RND starts with $\Theta$ in place of $\kappa$, and has
 # $L\,\Theta L^\top$. `laws.stream` multiplies these matrices, and `partial_fit` trains networks in the same order.
 #
-# Trained to the end, a stage leaves no error at its points, and changes errors by combinations of $\Theta_{\cdot S}$
-# alone. So $L_s$ is a projection, and if $S_1 \subset S_2$, then $L_2 L_1 = L_2$: what a stage contains need not be
-# trained on before. Of stages that only grow, the last one decides.
+# A stage trained to convergence leaves no error at its points, and changes errors only by combinations of
+# $\Theta_{\cdot S}$. So $L_s$ is a projection, and if $S_1 \subset S_2$, then $L_2 L_1 = L_2$: earlier training on a
+# subset has no effect. If the stages only grow, the last one determines the result.
 
 # %% tags=["parameters", "hide-input"] jupyter={"source_hidden": true}
 width: int = 2048  # units in the hidden layer
@@ -113,10 +114,10 @@ ledger = Ledger("09_streams_and_values")
 # %% [markdown]
 # ## T1: the equality after every stage
 #
-# The points are the ten of the toy problem. One stream of four stages moves in each of the three ways: after the first
-# three points it *grows*, as a buffer that keeps all; then a window of five *slides*, and forgets the first three; last
-# comes a *batch* of two points that have nothing in common with any before. Every stage is trained to the end, from the
-# weights of the one before. The predictor's target never changes; the ensemble is trained on $y$.
+# The ten points of the toy problem form one stream of four stages. After the first three points it *grows*, like a
+# buffer that keeps everything; then a window of five *slides*, and forgets the first three; last comes a *batch* of
+# two new points. Every stage is trained to convergence, from the weights of the one before. The predictor's target
+# never changes; the ensemble is trained on $y$.
 
 # %%
 first, grown, slid, batch = slice(0, 3), slice(0, 6), slice(3, 8), slice(8, 10)
@@ -177,9 +178,9 @@ def streamed(kind, stages):
 
 # %% [markdown]
 # The ratio of the two sides is estimated at every test point after every stage, with a band that covers all ratios at
-# once with 95 % confidence, as in E3 of notebook 01 and with its margin. Wrong variant: after the last stage, an
-# ensemble that has seen this stage alone. Sensitivity check: an ensemble that has missed the slide. (Its first stage is
-# left out, as the second contains it.)
+# once with 95 % confidence, as in E3 of notebook 01 and with the same tolerance. Wrong variant: after the last stage,
+# an ensemble that has seen this stage alone. Sensitivity check: an ensemble that has missed the slide. (Its first
+# stage is left out, as the second contains it.)
 
 # %%
 errors, functions = streamed(RND, stream), streamed(DeepEnsemble, stream)
@@ -211,15 +212,16 @@ figures.save(fig_t1, "fig_t1")
 
 # %% [markdown]
 # The ratio at each test point after each stage, with a band at a joint level of 95 %. RND has the variance of the
-# ensemble that has seen the same stream. After the last stage, an ensemble that has missed the slide has another one.
+# ensemble that has seen the same stream. After the last stage, an ensemble that has missed the slide has a different
+# variance.
 #
 # ## T2: K heads after a stream
 #
 # All heads go through the same map, and in the limit their errors are independent. So Theorem 3.4 needs no change: half
-# the mean squared error of $K$ heads is $\Sigma/K$ times $\chi^2_K$, with the $\Sigma$ of the stream. Two heads are
-# linearised at the start of each network, so that they are independent at this width, and trained on the same stream
-# from its second stage on, which contains the first. The statistic is that of M2 in notebook 02. Wrong variant: one
-# degree of freedom. Sensitivity check: the theory of the stream without the slide.
+# the mean squared error of $K$ heads is $\Sigma/K$ times $\chi^2_K$, with the $\Sigma$ of the stream. Networks with
+# two heads are linearised at initialisation, so that the heads are independent at this width, and trained on the same
+# stream from its second stage on, which contains the first. The statistic is that of M2 in notebook 02. Wrong
+# variant: one degree of freedom. Sensitivity check: the theory of the stream without the slide.
 
 
 # %%
@@ -240,9 +242,9 @@ ledger.last(1)
 # %% [markdown]
 # ## T3: a posterior, if nothing is forgotten
 #
-# Bayesian RND starts with $\Theta$, so one stage to the end is the projection that conditions on $S$. If each stage
-# contains the one before, $L_k \cdots L_1 = L_k$, and the errors are draws from the posterior given all points. With a
-# window that slides, a later stage moves the function at the points that have left it, and the product is no
+# Bayesian RND starts with $\Theta$, so one converged stage is the projection that conditions on $S$. If each stage
+# contains the one before, $L_k \cdots L_1 = L_k$, and the errors are draws from the posterior given all points. With
+# a sliding window, a later stage changes the function at the points that have left the window, and the product is no
 # projection:
 #
 # $$L\,\Theta L^\top \ne
@@ -286,32 +288,32 @@ head = ["forgotten point", "networks", "theory", "as if never seen"]
 print(aligned(head, [[str(k), *(f"{v:.3f}" for v in row)] for k, row in enumerate(rows)]))
 
 # %% [markdown]
-# The share of the prior variance that is left at the points that have left the window. Zero is full memory; the last
-# column is none. A bonus that is trained on the newest data alone keeps a part of what it knew, and the theory says
-# which.
+# The fraction of the prior variance that remains at the points that have left the window. Zero is full memory; the
+# last column has none. A bonus trained only on the newest data remembers part of the older data, and the theory
+# predicts how much.
 #
 # ## V1: the uncertainty of a value
 #
-# A transition leads from $x$ to $x'$ with a reward $r$. A value function should satisfy $f(x) = r + \gamma f(x')$, and
-# semi-gradient training moves $f(x)$ alone. With the temporal difference
-# $\delta = f(\mathcal{X}) - \gamma f(\mathcal{X}') - r$,
+# A transition leads from $x$ to $x'$ with a reward $r$. A value function should satisfy $f(x) = r + \gamma f(x')$,
+# and semi-gradient training changes only $f(x)$. With the temporal difference $\delta = f(\mathcal{X}) - \gamma
+# f(\mathcal{X}') - r$,
 #
 # $$\dot f(z) = -\Theta_{z\mathcal{X}}\,\delta, \qquad \dot\delta = -A\,\delta, \qquad
 # A = \Theta_{\mathcal{X}\mathcal{X}} - \gamma\,\Theta_{\mathcal{X}'\mathcal{X}}, \qquad
 # f_\infty(z) = f_0(z) - \Theta_{z\mathcal{X}}\,A^{-1}\delta_0 .$$
 #
-# $A$ is not symmetric. Training ends there if all eigenvalues of $A$ have positive real parts; otherwise it diverges,
-# and `laws` says so. Now train a predictor on the rewards $g(x) - \gamma g(x')$ of a random target $g$. The fixed point
-# of these rewards is $g$ itself, and for $\epsilon = u - g$ we have
-# $\delta = \epsilon(\mathcal{X}) - \gamma\,\epsilon(\mathcal{X}')$: the same linear map of the error at the start. So
-# half the squared error is the variance of an ensemble of value functions, whatever its rewards. (Universal
-# value-function uncertainties, arXiv 2505.21119, use such targets.)
+# $A$ is not symmetric. Training converges to $f_\infty$ if all eigenvalues of $A$ have positive real parts; otherwise
+# it diverges, and `laws` raises an error. Now train a predictor on the rewards $g(x) - \gamma g(x')$ of a random
+# target $g$. The fixed point of these rewards is $g$ itself, and for $\epsilon = u - g$ we have $\delta =
+# \epsilon(\mathcal{X}) - \gamma\,\epsilon(\mathcal{X}')$: the same linear map of the initial error. So half the
+# squared error is the variance of an ensemble of value functions, whatever its rewards. (Universal value-function
+# uncertainties, arXiv 2505.21119, use such targets.)
 #
 # Plain RND measures something else: its error is zero at every visited state. The value there is uncertain as long as
-# the states that follow are. Each state leads towards the next one, shrunk by 0.6. Networks are linearised at their
-# start and trained to the fixed point; the statistic is that of T1, at three visited states and at the test points. The
-# wrong variant is plain RND on the same states, at the test points; the sensitivity check has a tenth less discount for
-# the predictor.
+# those of the following states are. Here the state after $x_i$ is $0.6\,x_{i+1}$. Networks are linearised at
+# initialisation and trained to the fixed point; the statistic is that of T1, at three visited states and at the test
+# points. The wrong variant is plain RND on the same states, at the test points; the sensitivity check has a discount
+# factor for the predictor that is a tenth smaller.
 
 # %%
 now, after = slice(0, 8), slice(-8, None)  # of the places
@@ -363,8 +365,8 @@ zero = laws.value_rnd_error(net, visited, following, 0.0, places[at]).var - laws
 print("gamma = 0, largest difference from Theorem 3.1:", f"{np.abs(zero).max():.0e}")
 
 # %% [markdown]
-# Variances in squared units of the value. At visited states plain RND reports none, and the value's variance is not
-# zero. At $\gamma = 0$ the formula is that of notebook 01, up to rounding.
+# Variances in squared units of the value. At visited states the error of plain RND is zero, but the variance of the
+# value is not. At $\gamma = 0$ the formula is that of notebook 01, up to rounding.
 #
 # ## Where it breaks
 #
@@ -374,9 +376,9 @@ print("gamma = 0, largest difference from Theorem 3.1:", f"{np.abs(zero).max():.
 # would remain. But Adam's $P$ comes from the gradients of each network. Is that what breaks the equality?
 #
 # Networks of width 128 are trained by full-batch Adam from the second stage on, at a rate that falls from 0.05 to 0.
-# Along with each, (1) is applied with the kernel $J P J^\top$ of *this* network, with the mean of its $P$ over a stage
-# and its $J$ at the start of the stage. Then the same Adam trains networks that are linearised at their start, whose
-# $J$ never changes. Labels are a tenth of $y$: large ones add to the variance of narrow ensembles (notebook 08).
+# For each network, (1) is also applied with *its own* kernel $J P J^\top$, with the mean of $P$ over a stage and $J$
+# at the start of the stage. Then Adam trains networks that are linearised at initialisation, whose $J$ never changes.
+# Labels are a tenth of $y$: large ones add to the variance of narrow ensembles (notebook 08).
 
 # %% tags=["beside"]
 narrow, labels = replace(net, width=128), np.pad(0.1 * y, (0, n_points + 8))
@@ -403,11 +405,11 @@ adam, its_map, adam_linearised, _ = [*compared(False), *compared(True)]
 share = np.log(its_map[0]) / np.log(adam[0])
 
 # %% [markdown]
-# *Many heads on one trunk* share all parameters below the last layer, which cannot serve each of them: 64 heads on a
-# width of 128 are trained by gradient flow on the second and third stage. *Moving normalisation* breaks nothing. If the
-# inputs are normalised anew for each stage, the points of the stage and the test points change for both functions
-# alike. This is the stream of the normalised points, to which (1) applies as it is. Old points come back at other
-# places, so memory may suffer, and the theory says how much.
+# *Many heads on one trunk* share all parameters below the last layer, which cannot fit all of them: 64 heads on a
+# width of 128 are trained by gradient flow on the second and third stage. *Moving normalisation* breaks nothing. If
+# the inputs are normalised anew for each stage, the points of the stage and the test points change for both functions
+# alike. This is the stream of the normalised points, to which (1) applies as it is. Old points have new coordinates,
+# so memory may suffer, and the theory predicts how much.
 
 # %% tags=["beside", "hide-input"] jupyter={"source_hidden": true}
 crowd = RND(narrow, 64, 12, seed=seed, solver=GradientFlow(rtol=rtol))
@@ -436,13 +438,14 @@ for moving, name in ((True, "anew for each stage"), (False, "alike for all")):
 # The ratio of half the squared error to the variance of an ensemble trained in the same way (for 64 heads, to the
 # theory), averaged over the test points after the last stage. Adam breaks the equality. Its preconditioner is not the
 # reason: the map of $J P J^\top$ has a ratio near 1, and so has Adam itself on linearised networks, where $P$ changes
-# from step to step. What remains is that Adam moves $J$, the features, at this width and rate. Many heads on one trunk
-# forget more than the theory says. Moving normalisation changes the memory of the forgotten points by little.
+# from step to step. The remaining cause is that Adam changes $J$, the features, at this width and rate. Many heads on
+# one trunk forget more than the theory predicts. Moving normalisation hardly changes the memory of the forgotten
+# points.
 #
 # ## Limits
 #
-# The limits of notebook 00 apply. In T2, T3 and V1 networks are linearised at their start, so these test the map and
-# the width of the kernel, not feature learning. No stage is noisy.
+# The limits of notebook 00 apply. In T2, T3 and V1 networks are linearised at initialisation, so these claims test
+# the map and the kernel at this width, not feature learning. No stage has observation noise.
 #
 # ## All verdicts
 

@@ -15,7 +15,7 @@
 # %% [markdown]
 # # Priors by target engineering
 #
-# > **Claim.** Which parameters train, and at which rate, is the prior. With the target that matches it, the error of
+# > **Claim.** The prior is set by which parameters train, and at which rate. With the matching target, the error of
 # > Bayesian RND is a draw from the posterior of that prior, and of no other.\
 # > **Picture.** Functions drawn from five priors, before and after four points.\
 # > **Verdict.** Squared errors are those of the theory, within R1 0.027 with a scale for each layer, R2 0.063 with
@@ -23,8 +23,8 @@
 # > 0.71 and 0.6, and scales that are squared once too often 1.3 and 0.53.
 #
 # The paper ends on target engineering as a "cheap way of studying priors for Bayesian deep learning". Proposition 4.1
-# is one instance: its target makes the tangent kernel of the whole network the prior. Here a user says which prior is
-# meant, sees functions drawn from it, and gets its posterior from the same networks.
+# is one instance: its target makes the tangent kernel of the whole network the prior. Here a user specifies a prior,
+# sees functions drawn from it, and gets its posterior from the same networks.
 #
 # | id | statement | in the paper |
 # |---|---|---|
@@ -34,7 +34,7 @@
 #
 # ## When is the error a draw from a posterior?
 #
-# In the limit of width, training with the tangent kernel $\Theta$ maps the error at the start, which is a Gaussian
+# In the limit of infinite width, training with the tangent kernel (NTK) $\Theta$ maps the initial error, a Gaussian
 # process of covariance $K_0$, to
 #
 # $$e(x) = e_0(x) - A\,e_0(\mathcal{X}), \qquad A = \Theta_{x\mathcal{X}}\,\Theta_{\mathcal{X}\mathcal{X}}^{-1} .$$
@@ -58,7 +58,7 @@
 # I$, and $c$ must be 1. A mismatched target is not useless: by (1), its error never has *less* variance than the
 # posterior of its own $K_0$.
 #
-# ## So a prior is chosen by what trains
+# ## The prior is chosen by what trains
 #
 # * **Scales.** Write $\theta = \theta_0 + S\,\delta$ and train $\delta$. Then $\Theta_S = J S^2 J^\top$, the sum over
 #   layers of their parts of $\Theta$, each times its squared scale. The target of Proposition 4.1 needs $\psi$ of
@@ -141,15 +141,15 @@ with figures.style():
 figures.save(fig_priors, "fig_priors")
 
 # %% [markdown]
-# The last layer alone is smoother than the whole network; a trend and a period go on where the data end.
+# The last layer alone is smoother than the whole network; a trend and a period continue beyond the data.
 #
 # ## R1: a scale for each layer
 #
 # The first layer's weights have twice the standard deviation in the prior, and the last layer half. Networks are
-# linearised at their start, so that 16 heads on each are independent. The statistic is that of D-rnd in notebook 08:
-# the mean squared error over the theory's variance, over test points. Wrong variant: the target of Proposition 4.1
-# without scales, for which $K_0 = \Theta$ while $\Theta_S$ trains. Sensitivity check: the posterior of $S^2$ in place
-# of $S$.
+# linearised at initialisation, so that 16 heads on each are independent. The statistic is that of D-rnd in notebook
+# 08: the mean squared error over the theory's variance, averaged over test points. Wrong variant: the target of
+# Proposition 4.1 without scales, for which $K_0 = \Theta$ while $\Theta_S$ trains. Sensitivity check: the posterior
+# of $S^2$ in place of $S$.
 
 
 # %%
@@ -181,9 +181,9 @@ ledger.last(1)
 # %% [markdown]
 # ## R2: features added to the network
 #
-# Two features, a wave along the first input and the second input itself, each times 2. Four training points are few
-# enough for the prior to matter: with all ten, the data determine both weights, and the mismatched target and the
-# matched one differ by a thousandth. Wrong variant: $w_0 = 0$, so that features train without being in the prior.
+# There are two features, a sine of the first input and the second input itself, each times 2. Four training points
+# are few enough for the prior to matter: with all ten, the data determine both weights, and the mismatched target and
+# the matched one differ by a thousandth. Wrong variant: $w_0 = 0$, so that features train without being in the prior.
 # Sensitivity check: the factor 2 squared.
 
 
@@ -228,14 +228,14 @@ _ = ledger.record("R3", *(to_law(np.stack(distributional), factor * ensemble) fo
 ledger.last(1)
 
 # %% [markdown]
-# ## A prior that pays: a trend and a season
+# ## A prior that helps: a trend and a season
 #
-# Eight years of a synthetic monthly series in the manner of the CO$_2$ record: a trend, a season that repeats each
-# year, and a slow curve, with noise of 0.1. The first six years are known, and the last two are held out. A network
-# knows nothing of the calendar. Features do, and the evidence of the first six years says so before the last two are
-# seen. Each prior is tried twice: with the network of the figure and the true noise, and in automatic mode, where the
-# evidence also chooses the network, its scales and the noise (`BayesianRND(prior=prior)`, without a network). The table
-# has the log evidence of the known years, in nats, and the scores of the held-out ones.
+# Eight years of a synthetic monthly series in the manner of the CO$_2$ record: a trend, a yearly season, and a slow
+# curve, with noise of 0.1. The first six years are known, and the last two are held out. A network knows nothing of
+# the calendar; features do, and the evidence of the first six years shows it before the last two are seen. Each prior
+# is fitted twice: with the network of the figure and the true noise, and in automatic mode, where the evidence also
+# chooses the network, its scales and the noise (`BayesianRND(prior=prior)`, without a network). The table has the log
+# evidence of the known years, in nats, and the scores of the held-out ones.
 
 # %% tags=["beside"]
 years = (np.arange(96) / 12 - 3)[:, None]
@@ -275,20 +275,20 @@ for name, prior in choices.items():
 print(aligned(["prior", "nats", "NLL", "RMSE", "automatic: nats", "NLL", "RMSE"], rows))
 
 # %% [markdown]
-# With the network that is given, the evidence of the known years orders the priors as the held-out years do: the season
-# is worth more than 1500 nats. Much of this is the network's scales, which nobody chose for this series. In automatic
-# mode the network alone follows the season as a fast wiggle and has to guess the years to come; the right features are
-# still worth 45 nats, and turn a held-out NLL of 1.7 into 0.3. `BayesianRND(prior=list(choices.values()))` takes them
-# by itself. A season of the wrong length is worth 25 nats with the given network, and nothing in automatic mode. Alone,
-# the season has nearly the evidence of trend and season there, but not their forecast: six years hardly tell a trend
-# from the slow curve, and only one of the two goes on.
+# With the given network, the evidence of the known years ranks the priors as the held-out years do: the season is
+# worth more than 1500 nats. Much of this is due to the network's scales, which were not chosen for this series. In
+# automatic mode the network alone fits the season as a fast oscillation and cannot extrapolate it; the right features
+# are still worth 45 nats, and reduce the held-out NLL from 1.7 to 0.3. `BayesianRND(prior=list(choices.values()))`
+# chooses them by itself. A season of the wrong length is worth 25 nats with the given network, and nothing in
+# automatic mode. There the season alone has nearly the evidence of trend and season, but not their forecast: six
+# years hardly tell a trend from the slow curve, and only the trend continues.
 #
 # ## Limits
 #
-# Networks are linearised at their start, so these claims test the map, the target and the kernel at this width, not
-# feature learning; `tests/test_prior.py` trains networks as well. In automatic mode a prior has features and a mean, as
-# the evidence chooses all scales. Scales far above 1 make a layer move far, and the network must be wider for the limit
-# to hold.
+# Networks are linearised at initialisation, so these claims test the map, the target and the kernel at this width,
+# not feature learning; `tests/test_prior.py` trains networks as well. In automatic mode a prior has features and a
+# mean, as the evidence chooses all scales. Scales far above 1 make a layer move far, and the network must be wider
+# for the limit to hold.
 #
 # ## All verdicts
 
