@@ -17,14 +17,15 @@ exactly, in seconds for some thousand points. With a network, nothing is scaled 
 `RND` needs no labels: its `variance` is a novelty score. `DeepEnsemble` and `BayesianEnsemble` estimate mean and
 variance by many networks. All four are scikit-learn estimators. They train by `GradientFlow`
 or `GradientDescent`, on large data by `StochasticGradient`, with `backend="jax"` or `"torch"`. Failed training raises
-`DivergenceError`. A fit that a solver trained measures how far it is from its theorem: `report.departure` says it, and
-beyond a tenth a `DepartureWarning`. Too many heads for the width give a `HeadsWarning`. `MLP` describes the network,
-and `Prior` another prior than its NTK; `kernels` and `laws` have the exact infinite-width limits. Every name has an
-example in its help.
+`DivergenceError`. After training by a solver, `report.departure` says how far the networks deviate from the theorem;
+beyond 10 %, a `DepartureWarning` says so. Too many heads for the width give a `HeadsWarning`. `MLP` describes the
+network, and `Prior` a prior other than its NTK-GP; `kernels` and `laws` have the exact infinite-width limits. Every
+name has an example in its help.
 
 For PyTorch, `rndlib.torch` has `RNDBonus`, an exploration bonus, and `explain`, which says what the error between two
-modules of your own means. `mismatch.factor` is for RND whose predictor and target differ. `explain_setting` says how
-both equalities fare at your width, labels, optimiser or training time, from networks that were trained there.
+modules of your own means. `mismatch.factor` is for RND whose predictor and target differ. `explain_setting` says
+whether both equalities hold at your width, labels, optimiser or training time, from networks trained in similar
+settings.
 
 An argument of the wrong type, shape or range raises a ValueError that names the argument, its value and the remedy;
 `Raises` sections list other errors only. Nothing here imports jax or torch before it is needed.

@@ -1,8 +1,8 @@
 """Nonlinearities. Each is one function that works with NumPy, JAX and PyTorch.
 
 The function takes an array and the `Functions` of its library, `phi(u, xp)`, and uses operators on `u` and functions of
-`xp`. Slopes follow by differentiation, and kernels by quadrature (`rndlib.theory.quadrature`). Some registered names
-have shortcuts: kernels in closed form (`rndlib.theory.expectations`) and fused slopes (in the backends).
+`xp`. Derivatives follow by differentiation, and kernels by quadrature (`rndlib.theory.quadrature`). Some registered
+names have shortcuts: kernels in closed form (`rndlib.theory.expectations`) and fused derivatives (in the backends).
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class Activation:
     ----------
     name: Label of the activation.
     function: `phi(u, xp)`, elementwise: takes an array of any shape and the `Functions` of its library, returns an
-        array of that shape. It must be finite and continuous, and smooth except at 0, where its slope may jump. To
+        array of that shape. It must be finite and continuous, and smooth except at 0, where its derivative may jump. To
         pickle networks, define it at the top level of a module.
 
     >>> from rndlib import MLP
@@ -70,15 +70,15 @@ class Activation:
             bad = _PROBE[~np.isfinite(value + self.value_and_slope(_PROBE)[1])]
         if bad.size:
             raise ValueError(
-                f"function of Activation {self.name!r}: its value or slope at u = {bad[0]:.3g} is not finite; mind "
-                "that both branches of xp.where are evaluated"
+                f"function of Activation {self.name!r}: its value or derivative at u = {bad[0]:.3g} is not finite; "
+                "mind that both branches of xp.where are evaluated"
             )
         slopes = self.value_and_slope(_PROBE)[1]
         differences = (self(_PROBE + _NEAR, NUMPY) - self(_PROBE - _NEAR, NUMPY)) / (2 * _NEAR)
         if not np.allclose(slopes, differences, rtol=0, atol=1e-3 * max(1.0, float(np.abs(slopes).max()))):
             raise ValueError(
-                f"function of Activation {self.name!r} has another slope in complex arithmetic than by differences: "
-                "write it with functions of xp alone, such as xp.abs in place of abs"
+                f"function of Activation {self.name!r} has another derivative in complex arithmetic than by "
+                "differences: write it with functions of xp alone, such as xp.abs in place of abs"
             )
 
     def __call__(self, u: Any, xp: Functions) -> Any:

@@ -1,6 +1,6 @@
-"""What a setting does to the two equalities of the paper, looked up in a table of networks that were trained.
+"""Whether the two equalities of the paper hold in a setting, from a table of trained networks.
 
-`advice.json` has the measured ratios, which `ci/departures.py` writes, and `advice.toml` the words.
+`advice.json` has the measured ratios, written by `ci/departures.py`, and `advice.toml` the texts.
 """
 
 import json
@@ -35,7 +35,7 @@ class Ratio(NamedTuple):
 
 @cache
 def table() -> dict[str, dict[str, dict[str, Ratio]]]:
-    """The ratios of every measured setting: by the assumption that it violates, by how strongly, and by name.
+    """The ratios of every measured setting, by violated assumption, strength and name of the ratio.
 
     "rnd" is half the RND error over the ensemble variance, "bayesian" the Bayesian RND error over the posterior's.
 
@@ -57,10 +57,10 @@ def words() -> dict[str, dict[str, str]]:
 
 
 class Advice(NamedTuple):
-    """What was measured nearest to a setting.
+    """The measured verdicts nearest to a setting.
 
     rnd, bayesian: Whether half the RND error is an ensemble's variance, and the Bayesian RND error a posterior's:
-        "safe" within a quarter, "biased" within a factor of 2, or "meaningless". The worst of all that was asked about.
+        "safe" within a quarter, "biased" within a factor of 2, or "meaningless". The worst over all arguments.
     reasons: A sentence or three per violated assumption.
 
     >>> from rndlib import explain_setting
@@ -78,7 +78,7 @@ class Advice(NamedTuple):
 
 
 def explain_setting(**setting: Any) -> Advice:
-    """Whether the RND error is a variance in a setting, judged by networks that were trained in settings like it.
+    """Whether the RND error is a variance in a setting, judged by networks trained in similar settings.
 
     Give what differs from the paper's problem of ten points and 256 units. Numbers: `width` (units), `depth` (layers),
     `heads` (per unit, K/n), `labels` (their scale, relative to the outputs at initialisation), `time` (of training),
@@ -86,10 +86,11 @@ def explain_setting(**setting: Any) -> Advice:
     `duplicates` (distance of the two closest points), `noise` (the `noise_std` given, over the true one), `rate`
     (learning rate of gradient descent over the stability threshold), `batches_of_2` and `batches_of_5` (the learning
     rate, with momentum 0.9), `parametrisation` (width in PyTorch's own). Names: `activation`, `optimizer`,
-    `architecture`; a wrong one lists those that were measured.
+    `architecture`; for an unknown name, the error lists the measured ones.
 
-    A number between two measured ones is judged by the worse of both, and beyond them by the last. Assumptions are
-    violated one at a time; two at once may be worse than either. Raises ValueError for what was not measured.
+    A number between two measured ones gets the worse verdict of both, and a number beyond them that of the last.
+    Assumptions are violated one at a time; two at once may be worse than either. Raises ValueError for what was not
+    measured.
 
     >>> from rndlib import explain_setting
     >>> explain_setting(labels=8).rnd
@@ -117,7 +118,7 @@ def explain_setting(**setting: Any) -> Advice:
 
 
 def _nearest(name: str, value: Any) -> dict[str, dict[str, Ratio]]:
-    """What was measured at this strength, or at the two numbers around it."""
+    """The measured ratios at this strength, or at the two numbers around it."""
     own = table()[name]
     known = {_number(strength): strength for strength in own}
     numbers = sorted(strength for strength in known if isinstance(strength, float))

@@ -15,8 +15,8 @@ at any width, if the head is affine in weights of mean zero that nothing else sh
 and covariance of psi matter.
 
 Gradient flow on w itself has the tangent kernel J J'. With it, psi would have to have variance 1 in every weight,
-whatever law the weights start from, and the head's part of psi would be w_head - zeta with zeta ~ N(0, 1), not 0. In
-the standard parametrisation that prior grows with the width and has no limit, so the kernels here are those of omega.
+whatever distribution the weights start from, and the head's part of psi would be w_head - zeta, zeta ~ N(0, 1), not 0.
+In the standard parametrisation that prior grows with the width and has no limit; the kernels here are those of omega.
 
 A tensor that starts the same in every draw, such as a bias of zero or a gain of one, has s = 0: it has no prior
 uncertainty and is not trained (`AnyNetwork.untrained` names them).
@@ -155,7 +155,8 @@ class AnyNetwork(ABC):
     def draw(self, outputs: int, seed: int) -> Omega:
         """The parameters omega of a new network.
 
-        Raises as `tensors`, and if the head starts the same in every draw, or by a law that depends on `outputs`.
+        Raises as `tensors`, and if the head starts the same in every draw, or from a distribution that depends on
+        `outputs`.
         """
         if self.scales is None and outputs > self._compared:
             self._compared = initial_scales.compare(self.initial, self._heads[0], self.tensors, self.width, outputs)

@@ -56,7 +56,7 @@ def examine(net: "AnyNetwork", X: Float[np.ndarray, "n *shape"]) -> None:
     )
     equal(f[:, 1], turned(2.0, 1.0)[:, 1], "share weights of the head: give each output its own")
     # The theorems are about functions whose mean over initialisations is 0.
-    mean = "start with a mean that is not 0: {}; a mean is for the estimator's prior"
+    mean = "start with a mean that is not 0: {}; a mean belongs in the estimator's prior"
     equal(np.zeros_like(f), turned(0.0, 0.0), mean.format("start biases of the last layer at 0 or at random"))
     for name in net.head:
         a = drawn[name]

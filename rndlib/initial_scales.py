@@ -83,7 +83,8 @@ def compare(draw: Draw, first: Weights, tensors: dict[str, Tensor], width: int, 
     """Refuse measured scales that depend on the number of outputs, as Glorot's do.
 
     Two networks are compared with those of one output: with `outputs`, or as many as the head has inputs, or more, if
-    memory allows, where no law by the number of outputs stays within the errors of measurement. Returns their number.
+    memory allows, where no dependence on the number of outputs stays within the errors of measurement. Returns their
+    number.
     """
     many = max(outputs, min(max(width, _ENTRIES // width), _HEAD // width))
     one, other = (draw(many, seed) for seed in range(2))

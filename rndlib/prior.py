@@ -1,8 +1,9 @@
-"""Priors by target engineering: what trains, and at which rate, is the prior; the target is made to match it.
+"""Priors by target engineering: which parameters train, and at which rate, sets the prior, and the target matches it.
 
-Training maps the error at the start, of covariance K_0, by the tangent kernel of what trains. The result is a posterior
-for all data if and only if K_0 is a multiple of that kernel (notebook 10). With theta = theta_0 + S delta and training
-of delta it is J S^2 J', or Theta_S in the limit. This is gradient flow on the parameters omega of another network,
+Training maps the initial error, of covariance K_0, by the tangent kernel of the trained parameters. The result is a
+posterior for all data if and only if K_0 is a multiple of that kernel (notebook 10). With theta = theta_0 + S delta and
+training of delta it is J S^2 J', or Theta_S in the limit. This is gradient flow on the parameters omega of another
+network,
 
     c (s_L f(x; R omega) + phi(x)' w),    R omega_0 = theta_0,    R = S / s_L below the head,    w_0 ~ N(0, 1),
 
@@ -46,8 +47,8 @@ class Prior:
     ----------
     scales: Standard deviation of the parameters of each layer of an `MLP`, > 0, or pairs for its weights and biases;
         None is 1. A network of your own has its `scales` below the head, and `output_scale` for it.
-    features: Function phi that returns numbers (N, p) for X (N, *shape), each row for itself: a trend, a period, or the
-        random features of any kernel. Their weights w are N(0, 1).
+    features: Function phi that returns numbers (N, p) for X (N, *shape), row by row: a trend, a period, or the random
+        features of any kernel. Their weights w are N(0, 1).
     mean: Function that returns the prior mean (N,) for X (N, *shape), or (N, outputs) for labels of several outputs;
         None for zero.
     output_scale: Factor of network and features, > 0.

@@ -66,7 +66,7 @@ def test_a_registered_one_is_stored_by_name():
         (lambda u: u, "takes 1 positional argument"),
         (lambda u, xp: u.sum(), r"maps an array of shape \(2, 17\) to"),
         (lambda u, xp: 0 * u + np.nan, "is not finite"),
-        (lambda u, xp: u / (1 + abs(u)), "another slope in complex arithmetic.*such as xp.abs in place of abs"),
+        (lambda u, xp: u / (1 + abs(u)), "another derivative in complex arithmetic.*such as xp.abs in place of abs"),
     ],
 )
 def test_bad_functions(function, message):

@@ -328,7 +328,7 @@ def test_features_without_labels_and_beyond_what_matrices_hold(seasonal, monkeyp
         ({"prior": "smooth"}, "prior = 'smooth': give an rndlib.Prior"),
         ({"prior": [Prior(), Prior(scales=[1.0, 2.0])]}, "net = None: give priors without scales"),
         ({"prior": Prior(output_scale=2.0)}, "net = None: give priors without scales"),
-        ({"prior": [Prior()], "net": MLP(1)}, "with net = MLP.*: give one prior, by laws.log_evidence"),
+        ({"prior": [Prior()], "net": MLP(1)}, "with net = MLP.*: give one prior, compared by laws.log_evidence"),
     ],
 )
 def test_priors_that_are_refused(options, message):

@@ -287,7 +287,7 @@ def test_more_equations_than_parameters(monkeypatch):
     problem.y = np.random.default_rng(0).normal(size=problem.y.shape)  # not values of such a network
     J = in_float64(jacobian)(net, body(problem.start, 0), AXES)
     assert J.shape[0] > J.shape[1]
-    with pytest.raises(DivergenceError, match=r"gradient flow: .*widen the network, use fewer heads per body"):
+    with pytest.raises(DivergenceError, match=r"gradient flow: .*widen the network, use fewer heads per network"):
         problem.train(GradientFlow(rtol=1e-4))
 
 

@@ -102,7 +102,7 @@ def test_what_does_not_fit_is_refused():
     close, labels = np.concatenate([DATA.X + 1e-7 * k for k in range(4)]), np.linspace(-2, 2, 40)
     # Of one column or of ten. With one, the recurrence of conjugate gradients ends with a small residual, a wrong one.
     for flow in (small, GradientFlow(memory=16 * 40 * 10)):
-        with pytest.raises(ValueError, match="X: the tangent kernel of its 40 rows is too near to singular") as refused:
+        with pytest.raises(ValueError, match="tangent kernel of its 40 rows is too close to singular") as refused:
             BayesianRND(net, 2, linearised=True, solver=flow).fit(close, labels)
         enough = float(str(refused.value).split("noise_std of about ")[1].split()[0])
         assert 0 < enough < 0.1

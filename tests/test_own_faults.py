@@ -161,7 +161,7 @@ def test_a_network_with_a_prior_mean_is_refused():
     for net in (Function(biased, plain), Module(Offset)):
         with pytest.raises(ValueError, match=says + "start biases of the last layer at 0 or at random"):
             RND(net, heads=2).fit(X)
-    with pytest.raises(ValueError, match=says + r"draw \['v'\] of the last layer about 0; a mean is for the"):
+    with pytest.raises(ValueError, match=says + r"draw \['v'\] of the last layer about 0; a mean belongs in the"):
         RND(Function(positive, plain), heads=2).fit(X)
 
 

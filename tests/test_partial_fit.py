@@ -158,7 +158,7 @@ def test_what_is_refused():
         (DeepEnsemble(NET, 2, **quick), (X,), "y = None: the first call had labels"),
         (DeepEnsemble(NET, 2, **quick), (X, np.ones((9, 2))), r"y has outputs \(2,\): give \(\)"),
         (BayesianRND(NET, 2, noise_std=0.1, **quick), (X, Y), "noise_std = 0.1: a stream has no noise"),
-        (RND(NET, 2, **quick, false_alarms=0.5), (X,), "false_alarms: its threshold"),
+        (RND(NET, 2, **quick, false_alarms=0.5), (X,), "false_alarms: partial_fit has no threshold"),
         (RND(NET, 2, linearised=True), (X[[0, 0]],), "X has 1 repeated rows"),
         (RND(NET, 2, **quick), (X[:, :2],), "X has 2 features"),
     ):
@@ -187,5 +187,5 @@ def test_a_prior_without_features_is_kept(linearised):
 
 def test_an_automatic_fit_does_not_go_on():
     model: Any = RND().fit(X).set_params(net=NET)
-    with pytest.raises(ValueError, match="the fit before was automatic"):
+    with pytest.raises(ValueError, match="the previous fit was automatic"):
         model.partial_fit(X)

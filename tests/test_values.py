@@ -119,7 +119,7 @@ def test_what_is_refused():
             with pytest.raises(ValueError, match=r"does not converge.*a smaller gamma"):
                 laws.value_ensemble(net, [x], [x + 1 - 1], [1.0], 1.0, X_TEST)
     model = RND(NET, gamma=0.5, **linear).fit(X, X_next=X_NEXT)
-    with pytest.raises(ValueError, match="values have no partial_fit"):
+    with pytest.raises(ValueError, match="value functions have no partial_fit"):
         model.partial_fit(X)
     with pytest.raises(ValueError, match="a linearised ensemble has one"):
         DeepEnsemble(NET, **linear).fit(X, np.ones((6, 2)))

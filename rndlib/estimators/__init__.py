@@ -1,4 +1,4 @@
-"""Deep ensembles and random network distillation, standard and Bayesian, over any backend.
+"""Deep ensembles and random network distillation, standard and Bayesian, on any backend.
 
 All four are scikit-learn estimators in the manner of its GaussianProcessRegressor: `fit`, `predict(X, return_std)`
 and, if there is a posterior to draw from, `sample_y(X, n_samples, random_state)`. Arrays are (n_samples,

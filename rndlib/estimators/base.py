@@ -52,7 +52,7 @@ class Estimator(Networks, Inputs):
     """A scikit-learn estimator whose parameters are the fields of a dataclass.
 
     The constructor checks them, and `fit` checks them again, as they can be set. `fit` keeps a copy of the estimator
-    for predictions: attributes set afterwards count from the next `fit`.
+    for predictions: attributes set afterwards take effect at the next `fit`.
     """
 
     net: MLP | AnyNetwork | Callable[[int], MLP] | None = None
@@ -101,7 +101,7 @@ class Estimator(Networks, Inputs):
         )
         if self.gamma is not None:
             checks.non_negative("gamma", self.gamma)
-            missing = f"gamma = {self.gamma!r} with net = None: give the network that the values are of"
+            missing = f"gamma = {self.gamma!r} with net = None: give the network of the value function"
             checks.require(net is not None, missing)
             checks.require(
                 self.linearised or isinstance(solver, GradientDescent),
@@ -110,7 +110,7 @@ class Estimator(Networks, Inputs):
         checks.require(mean is None or callable(mean), f"prior_mean = {mean!r}: give a function of X, or None for zero")
         checks.require(
             self.input_scales is None or net is None,
-            "input_scales: the automatic estimator (net=None) alone scales columns: divide X by them",
+            "input_scales: only the automatic estimator (net=None) scales columns: divide X by them",
         )
 
     def __str__(self) -> str:
@@ -162,7 +162,7 @@ class Estimator(Networks, Inputs):
 
         Ensembles need labels. Bayesian RND trains a mean network on them if they are given and `mean` is not. RND
         ignores them; they exist for scikit-learn pipelines. With `gamma`, y are rewards, `X_next` (N, in_dim) the
-        states that follow X, and `terminal` (N,) says of which transitions nothing follows. No state may be in X twice.
+        states that follow X, and `terminal` (N,) marks the transitions that end an episode. No state may be in X twice.
 
         Warns with `DepartureWarning` if variance or mean are far from the theorem's, with `HeadsWarning` if RND has too
         many heads for the width, with `ScaleWarning` if X or y are on scales that no network is made for, and with
@@ -194,10 +194,9 @@ class Estimator(Networks, Inputs):
         """Train on from the current weights, on the points X (N, in_dim) alone; the first call is `fit`.
 
         Each call is a stage of `laws.stream`: earlier points are not kept, and what is learnt about them may be lost.
-        What is random stays as it was drawn: the target of RND, the directions of the Bayesian methods, and the point
-        at which a linearised network has its tangent. Labels y (N,) are those of ensembles, and of the mean of Bayesian
-        RND where the first call had them. Parameters are those of the first call. A call that fails leaves the fit as
-        it was.
+        Random draws are kept: the target of RND, the directions of the Bayesian methods, and the weights at which
+        networks are linearised. Labels y (N,) are for ensembles, and for the mean of Bayesian RND if the first call had
+        them. Parameters are those of the first call. A call that fails leaves the fit as it was.
 
         Returns the estimator. Raises as `fit`, and ValueError for noise, for `false_alarms`, or if labels are missing.
 
@@ -210,19 +209,22 @@ class Estimator(Networks, Inputs):
         if self._as_fitted is None:
             return self.fit(X, y)
         now = copy(self._as_fitted)
-        checks.require(not isinstance(now._fit, Exact), "the fit before was automatic (net = None): call fit")
+        checks.require(not isinstance(now._fit, Exact), "the previous fit was automatic (net = None): call fit")
         checks.require(
             not now._noise,
             f"noise_std = {now._noise:g}: a stream has no noise: give noise_std=0, or fit all rows at once",
         )
         checks.require(
             getattr(now, "false_alarms", None) is None,
-            "false_alarms: its threshold is that of one fit: leave it out to call partial_fit",
+            "false_alarms: partial_fit has no threshold: leave false_alarms out, or call fit",
         )
-        checks.require(now.gamma is None, f"gamma = {now.gamma!r}: values have no partial_fit: fit all transitions")
+        checks.require(
+            now.gamma is None,
+            f"gamma = {now.gamma!r}: value functions have no partial_fit: fit all transitions",
+        )
         given, points = self._points(X)
         if now._labels is not None:
-            checks.require(y is not None, "y = None: the first call had labels: give them to each")
+            checks.require(y is not None, "y = None: the first call had labels: give them in every call")
             labels = checks.outputs("y", [] if y is None else y, len(points))
             outputs = labels.shape[1:]
             checks.require(

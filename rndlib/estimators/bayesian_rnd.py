@@ -40,8 +40,8 @@ class BayesianRND(Regressor, Distillation):
     mean: Function that returns the mean estimate (T,) for X (T, in_dim). By default, a network trained on y, with its
         initial function subtracted.
     prior: `Prior` of the function; None is the NTK-GP. Without a network it has features or a mean alone, in the units
-        of X and y, as the evidence chooses all scales. It may then be a list of priors, each fitted by evidence, of
-        which that with the largest is taken: `prior_`, with the evidence of all in `report`.
+        of X and y, as the evidence chooses all scales. It may then be a list of priors, each fitted by evidence: the
+        one of largest evidence is `prior_`, and `report` has the evidence of all.
     seed, random_state, backend, solver, input_scales: As in `DeepEnsemble`.
 
     >>> from rndlib import MLP, BayesianRND, datasets
@@ -84,7 +84,7 @@ class BayesianRND(Regressor, Distillation):
             checks.require(not scaled, f"{given} with net = None: {wanted}")
         else:
             one = isinstance(self.prior, Prior) and getattr(self.net, "output_scale", 1.0) is not None
-            wanted = "give one prior, by laws.log_evidence, and a number as the network's output_scale"
+            wanted = "give one prior, compared by laws.log_evidence, and a number as the network's output_scale"
             checks.require(one, f"{given} with net = {self.net!r}: {wanted}")
 
     def __sklearn_tags__(self) -> Any:
@@ -105,7 +105,7 @@ class BayesianRND(Regressor, Distillation):
         most `bodies * heads` samples. The draw from U[1, K] of Corollary 4.3 can repeat a head, and repeated samples
         are not independent. With labels of several outputs, (T, outputs, n_samples), each output with a head of its
         own. In automatic mode (net=None), any number of samples is drawn from the exact posterior at infinite width,
-        with a T x T matrix; other X give samples of other functions.
+        with a T x T matrix; calls with other X draw other functions.
 
         Raises as `predict`, and ValueError for more samples than heads, or for more points than matrices hold.
 

@@ -46,8 +46,8 @@ class _Ensemble(Regressor, Estimator):
     def initial(self, X: ArrayLike, heads: int = 1) -> Functions:
         """Every member's function before training at X (T, in_dim): (members, T), as `functions`. Needs no `fit`.
 
-        With more `heads`, each member of one output has so many, which share its hidden layers: (members * heads, T),
-        one member after the other.
+        With more `heads`, each member has so many outputs, which share its hidden layers: (members * heads, T), one
+        member after the other.
 
         >>> from rndlib import MLP, DeepEnsemble
         >>> DeepEnsemble(MLP(2, width=64), members=4).initial([[1.0, 0.0]]).shape
@@ -93,7 +93,7 @@ class DeepEnsemble(_Ensemble):
         infinite width, with L2 regularisation towards initialisation.
     members: Number of networks, >= 1.
     prior_mean: Function that returns the prior mean (T,) for X (T, in_dim); None for zero.
-    linearised: Whether each member is linearised at its start, and trained exactly with its own tangent kernel.
+    linearised: Whether each member is linearised at initialisation, and trained exactly with its own tangent kernel.
     gamma: Discount factor of value functions, 0 or more: y are rewards, and training is by temporal differences on
         transitions to `X_next`. Members are draws from `laws.value_ensemble`. Values as in `RND`.
     seed: >= 0; the same seed gives the same initial weights on every backend.

@@ -1,4 +1,4 @@
-"""What a fit makes of its arguments, and of new points after it.
+"""How a fit reads its arguments, and new points after it.
 
 The arguments are checked, what is not given is chosen (`rndlib.estimators.automatic`), and points and labels are put
 into the units of the network.

@@ -1,7 +1,7 @@
 """Several outputs in automatic mode: each has a fit of its own, with its own network, scales and noise.
 
-One kernel for all would give each the noise of the others: beside labels that are noise alone, intervals of a nearly
-noiseless output were fifteen times too wide.
+One kernel for all would give each the noise of the others: together with an output of pure noise, intervals of a nearly
+noiseless one were fifteen times too wide.
 """
 
 from collections.abc import Callable

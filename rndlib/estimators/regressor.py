@@ -27,7 +27,7 @@ class Regressor(RegressorMixin):
         """Mean of the function at X (T, in_dim): (T,); with `return_std` also its standard deviation.
 
         Of ensembles, the mean and the sample standard deviation over members; of Bayesian RND, those of the posterior.
-        In automatic mode (net=None), those of infinitely many networks. The deviation is that of the function, without
+        In automatic mode (net=None), the exact ones of infinite width. The deviation is that of the function, without
         noise; `interval` is for a new label. With labels of several outputs, (T, outputs). Bayesian RND raises
         NotFittedError also if `fit` was called without y and no `mean` was given.
 

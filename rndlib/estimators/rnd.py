@@ -39,7 +39,7 @@ class Distillation(Estimator):
 
     @stacked
     def errors(self, X: ArrayLike) -> Functions:
-        """Predictor minus target of every head at X (T, in_dim): (bodies * heads, T), one body after the other.
+        """Predictor minus target of every head at X (T, in_dim): (bodies * heads, T), network by network.
 
         With labels of several outputs, (bodies * heads, T, outputs): the same error in the units of each output.
 
@@ -54,7 +54,7 @@ class Distillation(Estimator):
 
     @stacked
     def initial(self, X: ArrayLike) -> tuple[Functions, Functions]:
-        """Predictors before training and targets at X (T, in_dim): each (bodies * heads, T), one body after the other.
+        """Predictors before training and targets at X (T, in_dim): each (bodies * heads, T), network by network.
 
         Their difference is the error before training. Needs no `fit`, but for the automatic estimator (net=None).
 
@@ -99,9 +99,9 @@ class RND(OutlierMixin, Distillation):
     Parameters
     ----------
     net: Network of predictor and target, which have the same architecture. Values as in `DeepEnsemble`.
-    heads: Outputs per body, >= 1.
-    bodies: Number of independent bodies, >= 1. `bodies=1` is the usual multi-head RND; `heads=1` is an ensemble of RND
-        models.
+    heads: Outputs per network, >= 1.
+    bodies: Number of independent networks, >= 1. `bodies=1` is the usual multi-head RND; `heads=1` is an ensemble of
+        RND models.
     linearised: Whether to train the network linearised at initialisation, exactly and with separate parameters for each
         head. The theory of the network's own NTK then holds for any number of heads. `fit` forms an N x N matrix per
         network, and takes no steps.
@@ -157,8 +157,8 @@ class RND(OutlierMixin, Distillation):
         rounding = 10 * len(X) * np.finfo(float).eps * float(prior)
         self._threshold = max((1 + 1e-6) * quantile_of_new(held_out, rate), rounding)
         if self._threshold == inf and self.false_alarms is not None:
-            text = f"false_alarms = {rate}: {len(held_out)} rows held out are too few, so that nothing is an outlier: "
-            warnings.warn(f"{text}it takes {ceil(1 / rate) - 1}, by more rows or a larger rate", stacklevel=4)
+            text = f"false_alarms = {rate}: {len(held_out)} rows held out are too few, so nothing is an outlier: "
+            warnings.warn(f"{text}it takes {ceil(1 / rate) - 1}: give more rows or a larger rate", stacklevel=4)
 
     def score_samples(self, X: ArrayLike) -> Variances:
         """Similarity of each row of X (T, in_dim) to the training points: minus `variance`, (T,).
@@ -174,7 +174,7 @@ class RND(OutlierMixin, Distillation):
         """`score_samples` minus its threshold, (T,): negative for outliers, and for a fraction `false_alarms` of new
         points.
 
-        Raises ValueError if the fit had no threshold to find.
+        Raises ValueError if the fit has no threshold.
 
         >>> import numpy as np
         >>> from rndlib import RND
@@ -184,8 +184,8 @@ class RND(OutlierMixin, Distillation):
         """
         checks.require(
             self._fitted._threshold is not None,
-            "false_alarms = None: with a network that is given there is no threshold: give a rate, such as 0.05, with "
-            "which fit trains once more on four fifths of the rows",
+            "false_alarms = None: with a given network, there is no threshold by default: give a rate, such as "
+            "0.05, with which fit trains once more on four fifths of the rows",
         )
         return self.score_samples(X) - self.offset_
 

@@ -25,12 +25,12 @@ class HeadsWarning(UserWarning):
     ...     warnings.simplefilter("error", HeadsWarning)
     ...     RND(MLP(3, width=64), heads=64).fit([[0.0, 0.0, 1.0]])
     Traceback (most recent call last):
-    rndlib.theory.crowding.HeadsWarning: 64 heads on a network of width 64: the spread of its variance over seeds is about 4.3 times chi-squared; widen the network, or spread the heads over several (bodies=)
+    rndlib.theory.crowding.HeadsWarning: 64 heads on a network of width 64: over seeds, its variance estimate scatters with about 4.3 times the chi-squared variance; widen the network, or spread the heads over several (bodies=)
     """  # noqa: E501 - a message is one line
 
 
 def warn_if_narrow(net: Network, heads: int, stacklevel: int = 3) -> None:
-    """Warn if half the squared RND error of `heads` heads on one body is predicted to vary too much over seeds.
+    """Warn if half the squared RND error of `heads` heads on one network is predicted to vary too much over seeds.
 
     Too much is half more than chi-squared. The variance itself is measured by each fit (`rndlib.estimators.departure`).
 
@@ -47,8 +47,9 @@ def warn_if_narrow(net: Network, heads: int, stacklevel: int = 3) -> None:
     excess = CROWDING * heads / net.width
     if excess > TOLERATED:
         warnings.warn(
-            f"{heads} heads on a network of width {net.width}: the spread of its variance over seeds is about "
-            f"{1 + excess:.2g} times chi-squared; widen the network, or spread the heads over several (bodies=)",
+            f"{heads} heads on a network of width {net.width}: over seeds, its variance estimate scatters with about "
+            f"{1 + excess:.2g} times the chi-squared variance; widen the network, or spread the heads over several "
+            "(bodies=)",
             HeadsWarning,
             stacklevel=stacklevel,
         )

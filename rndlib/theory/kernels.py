@@ -121,7 +121,7 @@ def empirical(
 ) -> Kernel:
     """Kernels of a network that the user wrote: `(N, T)` between X and X_test, or `(N, N)` of X with itself.
 
-    `ntk` is the mean over draws of the initial weights of J S^2 J', the tangent kernel that training goes by
+    `ntk` is the mean over draws of the initial weights of J S^2 J', the tangent kernel of training
     (`rndlib.any_network`). `nngp` is the head's part of it, which has the mean of f(x) f(x') at initialisation, and
     `body` the rest. Calls with the same `draws` and `seed` average over the same networks.
 
@@ -136,8 +136,7 @@ def empirical(
 
     Raises
     ------
-    ValueError: The network is not one that the theorems hold for, or `memory` does not hold the derivatives of two
-        points.
+    ValueError: The theorems do not hold for the network, or `memory` does not hold the derivatives of two points.
 
     >>> import jax, numpy as np
     >>> from rndlib import kernels
@@ -243,7 +242,7 @@ def _alone(net: MLP, name: str, X: Points) -> tuple[Layers, list[Between], Both]
         if outside.any():
             raise ValueError(
                 f"{name}: row {outside.argmax()} has a variance of {kappa[outside.argmax()]:.3g} in layer "
-                f"{len(q) + 1}, too near the end of float64's range: rescale {name}, sigma_w or sigma_b"
+                f"{len(q) + 1}, too close to the end of float64's range: rescale {name}, sigma_w or sigma_b"
             )
         q.append(kappa)
 

@@ -9,8 +9,8 @@ In place of an `MLP`, every law takes the kernels of any other network: a functi
 and `ntk`, each (N1, N2), for points (N, *shape). `partial(kernels.empirical, net)` is one, and so is neural-tangents'
 `kernel_fn` with `get=("nngp", "ntk")`.
 
-Where the data move, `stream` has the law after one set of points after the other; where the labels are those of
-temporal differences, `value_ensemble` and `value_rnd_error` have that of value functions.
+`stream` has the law after training on one data set after the other; `value_ensemble` and `value_rnd_error` have the
+laws of value functions trained by temporal differences.
 """
 
 from dataclasses import replace
@@ -146,8 +146,8 @@ def bayesian_rnd_error(
     """Law of the error of Bayesian RND, whose target makes the error at initialisation GP(0, Theta).
 
     Its mean is zero, its covariance `Theta_xx - Theta_xX A^-1 (I - E^2) Theta_Xx`: at infinite time the covariance of
-    `posterior` (Theorem 4.2). With noise, training jitters the targets and pulls the parameters back to their start,
-    both by `noise_std`. Arguments, result and errors as in `ensemble`.
+    `posterior` (Theorem 4.2). With noise, training jitters the targets and adds L2 regularisation towards
+    initialisation, both by `noise_std`. Arguments, result and errors as in `ensemble`.
 
     >>> from rndlib import MLP, datasets, laws
     >>> net, data = MLP(in_dim=3), datasets.toy(seed=0, n_test=2)

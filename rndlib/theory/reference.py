@@ -89,5 +89,5 @@ def discounts(gamma: float, terminal: ArrayLike | None, X_next: np.ndarray, n: i
     """gamma for each of n transitions, to the states `X_next`, and 0 for those that are terminal (N,)."""
     checks.require(len(X_next) == n, f"X_next has {len(X_next)} rows: give {n}, one for each of X")
     ends = np.zeros(n) if terminal is None else checks.labels("terminal", np.asarray(terminal, float), n)
-    checks.require(bool(np.isin(ends, (0, 1)).all()), "terminal has other entries than 0 and 1: give truth values")
+    checks.require(bool(np.isin(ends, (0, 1)).all()), "terminal has other entries than 0 and 1: give booleans")
     return checks.non_negative("gamma", gamma) * (1 - ends)

@@ -1,4 +1,4 @@
-"""The law after training on one data set after the other, as an agent does whose data grow, slide and are forgotten.
+"""The law after training on one data set after the other, as for an agent whose data grow, slide and are forgotten.
 
 One stage, on its points S with the gain G of `rndlib.theory.dynamics`, maps errors e = f - y (of RND, e = u - g) as
 
@@ -48,12 +48,12 @@ def stream(
     """Law after training on one stage after the other, without noise.
 
     net: An `MLP`, or the kernels of another network, as in `ensemble`.
-    stages: One `Stage` or more. A point may come in several of them, with equal labels or others.
+    stages: One `Stage` or more. A point may be in several of them, with the same or other labels.
     kind: "ensemble", a network's function; "rnd", the error u - g of one head; or "bayesian_rnd", the error of one
         whose target makes the error at the start GP(0, Theta).
 
     One stage is `ensemble`, `rnd_error` or `bayesian_rnd_error`. After any stages the covariance of "rnd" is twice that
-    of "ensemble" (Theorem 3.1 for data that move). If each stage has all points of the one before, and the last one
+    of "ensemble" (Theorem 3.1, stage by stage). If each stage has all points of the one before, and the last one
     converges, that of "bayesian_rnd" is the posterior's, given the points of the last (Theorem 4.2).
 
     Returns mean and variance at `X_test` (T, in_dim), in the units of y, and with `full_cov` the covariance (T, T).

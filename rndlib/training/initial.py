@@ -1,6 +1,6 @@
 """Networks before training: their functions and their tangent kernels, split into last layer and layers below.
 
-Body i with one head is the start of member i of a `DeepEnsemble` with the same network and seed.
+Network i with one head is the initial member i of a `DeepEnsemble` with the same network and seed.
 """
 
 from collections.abc import Callable
@@ -40,8 +40,8 @@ def tangent_kernels(
 ) -> tuple[Kernels, Kernels]:
     """Tangent kernels of networks as in `functions`, in two parts: the last layer, and the layers below.
 
-    Their sum is Theta_0. Entry [b, i, j, p, q] belongs to body b, heads i and j, points p and q. In the limit of width
-    the parts are kappa and Theta - kappa if i = j, and 0 otherwise (Propositions B.2 and B.3).
+    Their sum is Theta_0. Entry [b, i, j, p, q] belongs to network b, heads i and j, points p and q. In the limit of
+    width the parts are kappa and Theta - kappa if i = j, and 0 otherwise (Propositions B.2 and B.3).
 
     >>> from rndlib import MLP, initial
     >>> last, below = initial.tangent_kernels(MLP(2, width=64), [[1.0, 0.0], [0.0, 1.0]], bodies=4, heads=3)

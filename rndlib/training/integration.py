@@ -168,7 +168,7 @@ class Integration:
                 found = "is not finite" if np.isnan(off) else f"has an estimated relative error of {off:.1e}"
                 raise DivergenceError(
                     f"gradient flow: the trained function {found} after {steps} steps, asked for rtol = {self.rtol:g}: "
-                    f"widen the network, use fewer heads per body, or allow a larger rtol{self.further}"
+                    f"widen the network, use fewer heads per network, or allow a larger rtol{self.further}"
                 )
 
     def _converged(self, errors: Float[np.ndarray, " bodies"]) -> tuple[Params, Report]:
@@ -180,9 +180,9 @@ class Integration:
             remaining, newton = relative(self.left, self.first, self.problem.targets), newton + 1
         if not (remaining <= enough).all():
             raise DivergenceError(
-                f"gradient flow: training residual {remaining.max():.1e} of the first after {newton} Newton steps: the "
-                "empirical tangent kernel is singular or nearly so: widen the network, use fewer heads per body, or "
-                f"drop close points{self.further}"
+                f"gradient flow: training residual {remaining.max():.1e} of its initial value after {newton} "
+                "Newton steps: the empirical tangent kernel is singular or nearly so: widen the network, use fewer "
+                f"heads per network, or drop close points{self.further}"
             )
         params = mapped(lambda a, b: a + b, self.problem.start, self.backend.arrays(self.kept[0]))
         evaluations = int(self.evaluations.max())

@@ -140,7 +140,7 @@ def solve(pull: Callable[[Rows], Any], push: Callable[[Any], Rows], nystroem: Ny
         n * np.finfo(float).eps * nystroem.largest / RTOL,
     )
     raise ValueError(
-        f"X: the tangent kernel of its {n} rows is too near to singular to train without forming it (conjugate "
+        f"X: the tangent kernel of its {n} rows is too close to singular to train without forming it (conjugate "
         f"gradients leave a residual of {left:.0e}): give noise_std of about {enough**0.5:.2g} or more where it is "
         "offered, or more memory"
     )

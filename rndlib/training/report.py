@@ -49,18 +49,18 @@ class SlowWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Report:
-    """The result of training, over all bodies of a fit.
+    """The result of training, over all networks of a fit.
 
     time: Training time reached, `inf` at convergence. None for minibatches, which have no single training time.
-    residual: Largest `||f(X) - y|| / max(||f_0(X) - y||, 1e-4 ||y||)` over the bodies. It need not be small at a finite
-        training time.
+    residual: Largest `||f(X) - y|| / max(||f_0(X) - y||, 1e-4 ||y||)` over the networks. It need not be small at a
+        finite training time.
     error: Largest estimated relative error of the trained function; 0 for gradient descent, None for minibatches.
-    evaluations: Largest number of evaluations of network and tangent kernel on the training set, over bodies; for
+    evaluations: Largest number of evaluations of network and tangent kernel on the training set, over networks; for
         descent and minibatches, the number of steps.
     converged: Whether the requested accuracy was reached; True for minibatches, for which none is requested.
     notes: Sentences on what was chosen, and how the numbers were found.
-    departure: How far the networks are from their theorem, an `rndlib.estimators.departure.Departure`, whose text is a
-        sentence; None where they are linear, or there is no theorem.
+    departure: How far the networks deviate from the theorem, an `rndlib.estimators.departure.Departure`, which prints
+        as a sentence; None if they are linear, or there is no theorem.
 
     >>> from rndlib import MLP, RND, datasets
     >>> report = RND(MLP(3, width=64), heads=4).fit(datasets.toy(0).X).report

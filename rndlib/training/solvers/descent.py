@@ -78,7 +78,7 @@ class GradientDescent(Solver):
         left = float(relative(last, first, problem.targets).max())
         if not left <= 1:
             raise DivergenceError(
-                f"gradient descent: training residual {left:.1e} of the first after {self.steps} steps at "
+                f"gradient descent: training residual {left:.1e} of its initial value after {self.steps} steps at "
                 f"learning_rate = {self.learning_rate:g}: the kernel grew in training; give a smaller rate"
             )
         return params, Report(self.time, left, 0.0, self.steps, True)

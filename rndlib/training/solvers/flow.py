@@ -35,7 +35,7 @@ class GradientFlow(Solver):
     time: Training time t, learning rate 1; `math.inf` trains to convergence.
     rtol: Allowed relative error of the trained function, in the norm over probe points near the data; > 0. For 4e-4 or
         more, networks are linearised in float32 if that adds at most a twentieth of it.
-    memory: Bytes for the N x N matrices of one body, six at the same time. If they do not fit, `fit` raises a
+    memory: Bytes for the N x N matrices of one network, six at the same time. If they do not fit, `fit` raises a
         ValueError that says how much is needed; a linearised network that trains to convergence then forms none.
 
     >>> from rndlib import MLP, RND, GradientFlow, datasets

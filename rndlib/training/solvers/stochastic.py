@@ -33,9 +33,9 @@ class StochasticGradient(Solver):
       of gradients at training points, so it finds the same interpolant as gradient flow.
     - "adam" without noise does not, however long it trains. It rescales each parameter, and finds another interpolant,
       whose distance from gradient flow's does not fall with the width.
-    - With noise_std > 0 either keeps the law, if trained to the minimum: targets are jittered, and a penalty pulls the
-      parameters to their start. The slowest directions take `N / noise_std^2 / learning_rate` steps.
-    - If training stops earlier, the function has no law of a single training time.
+    - With noise_std > 0 either keeps the law, if trained to the minimum: targets are jittered, and L2 regularisation
+      pulls the parameters towards initialisation. The slowest directions take `N / noise_std^2 / learning_rate` steps.
+    - If training stops earlier, the function does not follow the law of any single training time.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class StochasticGradient(Solver):
         left = float(relative(residuals(params), residuals(problem.start), y).max())
         if not left <= 1:
             raise DivergenceError(
-                f"{self.optimizer}: training residual {left:.1e} of the first after {self.epochs} epochs at "
+                f"{self.optimizer}: training residual {left:.1e} of its initial value after {self.epochs} epochs at "
                 f"learning_rate = {self.learning_rate:g}: give a smaller rate, or scale the columns of X to about 1"
             )
         return params, Report(None, left, None, self.epochs * batches, True)
