@@ -15,8 +15,8 @@
 # %% [markdown]
 # # Any network: the equivalences for a convolutional network on images
 #
-# > **Claim.** The three equivalences hold for networks that the user wrote, with their own kernels in place of those of
-# > Eq. 1.\
+# > **Claim.** The three equivalences hold for networks of the user's own, with their kernels in place of the
+# > paper's.\
 # > **Picture.** Convolutional networks on digits and Atari screens agree with the theory of their exact infinite-width
 # > kernels, and approach it at rate $n^{-1/2}$ in the number of channels $n$.\
 # > **Verdict.** The joint error is A1 0.086 at initialisation, A3 0.058 for the Bayesian RND error and A4 0.034 for

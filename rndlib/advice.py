@@ -131,7 +131,7 @@ def _nearest(name: str, value: Any) -> dict[str, dict[str, Ratio]]:
 
 
 def _number(text: str) -> float | str:
-    """The number that a strength stands for, or its name."""
+    """The number of a strength, or its name."""
     top, _, bottom = text.partition("/")
     with suppress(ValueError):
         return float(top) / float(bottom or 1)

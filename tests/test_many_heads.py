@@ -89,7 +89,7 @@ BAD = {
     "net = .*depth=3.*give an MLP of depth 2": {"net": MLP(3, depth=3)},
     "start = 'own': choose one of 'standard', 'shared'": {"start": "own"},
     "X has 1 repeated rows": {"X": DATA.X[[0, 0]]},
-    "X: the law of many heads meets a singular matrix: drop points that nearly repeat": {
+    "X: the theory of many heads meets a singular matrix: drop points that nearly repeat": {
         "X": DATA.X[[0, 0]] + [[0], [1e-9]]
     },
 }
@@ -104,5 +104,5 @@ def test_bad_input(message):
 
 def test_a_law_that_does_not_settle_is_refused(monkeypatch):
     monkeypatch.setattr(many_heads, "_ITERATIONS", 2)
-    with pytest.raises(ValueError, match="X: the law of many heads did not converge in 2 steps"):
+    with pytest.raises(ValueError, match="X: the theory of many heads did not converge in 2 steps"):
         many_heads.head_variance(NET, DATA.X, DATA.X_test, 0.5, "standard")

@@ -141,7 +141,7 @@ def _scaled(net: AnyNetwork, X: Points, y: Labels, noise_std: float | None) -> C
 
 
 def limit(net: MLP | AnyNetwork, draws: int) -> reference.Network:
-    """The infinite kernels of a network; the mean over that many draws stands for those of a user's own."""
+    """The infinite-width kernels of a network, for a user's own the mean over that many draws."""
     return net if isinstance(net, MLP) else partial(kernels.empirical, net, draws=draws)
 
 

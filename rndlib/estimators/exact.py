@@ -1,14 +1,14 @@
 """Networks of infinite width, trained exactly on up to some ten thousand points.
 
-Training is a linear map of the error at the start (Eq. 24 in the proof of Theorem B.1):
+Training is a linear map of the initial error (Eq. 24 in the proof of Theorem B.1):
 
     e(x) = e_0(x) - Theta_xX A^-1 (e_0(X) - y + noise xi),    A = Theta_XX + noise^2 I,
 
-with xi the jitter of noisy targets. Where the error at the start has covariance Theta, as Bayesian RND's has
-(Proposition 4.1), the result is a draw from the centred posterior, and A^-1 y gives its mean (Theorem 4.2). Where it
-has covariance kappa, the result has the law of an ensemble, trained with L2 regularisation towards its initial weights
-if there is noise. Mean, variance and posterior samples are those of the limit of width. Errors and members transport
-the initial functions of networks of finite width, so their covariance is that of the limit up to the width.
+with xi the jitter of noisy targets. If the initial error has covariance Theta, as in Bayesian RND (Proposition 4.1),
+the result is a draw from the centred posterior, A^-1 y giving the mean (Theorem 4.2). If it has covariance kappa, the
+result is a draw of an ensemble, trained with L2 regularisation towards its initial weights if there is noise. Mean,
+variance and posterior samples are those of infinite width. Errors and members start from the initial functions of
+networks of finite width, so their covariance is only approximately that of the limit.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the notebooks ask of networks beyond the estimators: variances group by group, tangent kernels, regressions."""
+"""Quantities of networks that only the notebooks need: variances group by group, tangent kernels, regressions."""
 
 from math import inf
 from typing import Any
@@ -17,7 +17,7 @@ from rndlib.training.weights import Params
 
 
 def variances(model: Any, X: ArrayLike, groups: int) -> Float[np.ndarray, "groups t *outputs"]:
-    """`model.variance(X)` of each of `groups` equal groups of members or bodies, which are independent: (groups, T).
+    """`model.variance(X)` of each of `groups` equal groups of independent members or networks: (groups, T).
 
     >>> from rndlib import MLP, RND, datasets
     >>> from rndlib.paper.fitted import variances
@@ -63,9 +63,9 @@ def own_regressions(
     seed: int = 0,
     of_limit: bool = False,
 ) -> Float[np.ndarray, "networks t"]:
-    """What training would make of untrained networks if each kept the tangent kernel that it starts with.
+    """Untrained networks after linearised training, each with its own initial tangent kernel.
 
-    With `of_limit`, each has the kernel of infinite width in place of its own.
+    With `of_limit`, all have the kernel of infinite width instead.
     """
     places = np.concatenate([X, X_test])
     start = initial.functions(net, places, networks, seed=seed)[:, 0]

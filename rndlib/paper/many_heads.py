@@ -1,4 +1,4 @@
-"""Laws of K heads on one body of width n, in the limit of both at K / n = c, trained linearised and to convergence.
+"""Laws of K heads on one network of width n, in the limit of both at K / n = c, linearised and trained to convergence.
 
 The theorems have a fixed number of heads, c = 0. With more, the N K training errors pin down the hidden parameters that
 the heads share. Take one hidden layer, and let k_u(x, x') be what unit u adds to the tangent kernel of a head whose
@@ -127,7 +127,7 @@ def _inverse_root(A: Square) -> Square:
     try:
         return np.linalg.inv(np.linalg.cholesky(A))
     except np.linalg.LinAlgError as error:
-        raise ValueError(f"X: the law of many heads meets a singular matrix: {_REMEDY}") from error
+        raise ValueError(f"X: the theory of many heads meets a singular matrix: {_REMEDY}") from error
 
 
 def _limit(step: Callable[[Square], Square], start: Square) -> Square:
@@ -138,4 +138,4 @@ def _limit(step: Callable[[Square], Square], start: Square) -> Square:
         if np.abs(new - start).max() <= _TOLERANCE * np.abs(new).max():
             return new
         start = new
-    raise ValueError(f"X: the law of many heads did not converge in {_ITERATIONS} steps: {_REMEDY}")
+    raise ValueError(f"X: the theory of many heads did not converge in {_ITERATIONS} steps: {_REMEDY}")

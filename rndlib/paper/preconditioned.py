@@ -1,4 +1,4 @@
-"""Adam on one stage of data after the other, and the map that Adam would make if its preconditioner were fixed.
+"""Adam on one stage of data after the other, and the map of Adam if its preconditioner were fixed.
 
 Adam divides the mean gradient of each parameter by the root of its mean square: it multiplies the gradient by a
 diagonal matrix P. If P and the Jacobian J of the network by its parameters did not change, training on the points S to
@@ -64,7 +64,7 @@ def stage(
     """Train on the places `own` by full-batch Adam, on the mean of half the squared errors.
 
     The rate falls from `learning_rate` to 0 along a cosine.
-    With `linearised`, networks are linearised at their start, so that J never changes.
+    With `linearised`, networks are linearised at initialisation, so that J never changes.
 
     >>> import numpy as np
     >>> from rndlib import MLP, RND
@@ -90,7 +90,7 @@ def _stage(lib: Any, net: Network, shared: Any, own: Any) -> Any:
     xp = lib.xp
 
     def at(params: Any, X: Any) -> tuple[Any, Any]:
-        """The tangent, of a linearised network at its start and else where it is, and the function."""
+        """The tangent, of a linearised network at initialisation and else at its current weights, and the function."""
         moved = mapped(lambda s, p: linearised * (p - s), start, params)
         tangent = lib.linearise(net, mapped(lambda p, m: p - m, params, moved), X)
         return tangent, tangent.value + tangent.jvp(moved)

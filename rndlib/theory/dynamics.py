@@ -1,4 +1,4 @@
-"""Training of a network that is linear in its parameters, as a linear map of the error at its start.
+"""Training of a network that is linear in its parameters, as a linear map of its initial error.
 
 Let A be the tangent kernel on the training points X and C the one between training and test points. With the loss
 `1/2 ||f(X) - y||^2`, the trained function at time t is (Eq. 24, in the proof of Theorem B.1; Eq. 6 prints the sign of
@@ -87,7 +87,7 @@ def fixed_point(
 def carried(
     G: Float[np.ndarray, "n T"], on_X: Float[np.ndarray, "*functions n"], at_test: Float[np.ndarray, "*functions T"]
 ) -> Float[np.ndarray, "*functions T"]:
-    """Errors after training at the test points, from those at the start at the training points and at the test points.
+    """Errors after training at the test points, from the initial errors at the training points and at the test points.
 
     >>> import numpy as np
     >>> from rndlib.theory import dynamics
@@ -101,9 +101,9 @@ def carried(
 def covariance(
     G: Float[np.ndarray, "n T"], XX: Float[np.ndarray, "n n"] | None, Xx: Float[np.ndarray, "n T"], xx: np.ndarray
 ) -> np.ndarray:
-    """Covariance (T, T) of errors after training, from the blocks of that at the start; variances (T,) of `xx` (T,).
+    """Covariance (T, T) of errors after training, from its initial blocks; variances (T,) of `xx` (T,).
 
-    Without `XX` it is A, and training has converged: then errors at the end are independent of those on X at the start.
+    Without `XX` it is A, and training has converged: then final errors are independent of the initial ones on X.
     """
     # Of e_0(X) with e_0(x) + e(x).
     across = Xx if XX is None else Xx + carried(G, XX, Xx)

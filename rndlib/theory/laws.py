@@ -191,7 +191,7 @@ def _trained(
     prior: Literal["nngp", "ntk"] = "nngp",
     noise_std: float = 0.0,
 ) -> Gaussian:
-    """The law of what starts as a centred process with the kernel `prior`, which is the ntk if there is noise on X."""
+    """The law of a function or error that starts as GP(0, `prior`); with noise on X, `prior` is the ntk."""
     X, y, X_test, time = reference.inputs(net, X, y, X_test, time, learning_rate, noise_std)
     train, across, test = reference.blocks(net, X, X_test, full_cov)
     train.ntk.flat[:: len(X) + 1] += noise_std**2  # A, and the covariance at the start

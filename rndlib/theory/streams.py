@@ -5,8 +5,8 @@ One stage, on its points S with the gain G of `rndlib.theory.dynamics`, maps err
     e(z) <- e(z) - G_z^T e(S)    at every z,
 
 whatever they were before. So after all stages the error is e_0(x) - M_x^T e_0(P) plus what the labels have added, with
-one gain M (P, T) in the place of G, where P are all stages' points. It is found from the last stage to the first: if
-the stages after one have the gain M, it adds to it, at its points, the gain of its kernel for Theta_Sx - Theta_SP M. M
+one gain M (P, T) in place of G, where P are all stages' points. It is found from the last stage to the first: if the
+stages after one have the gain M, it adds to it, at its points, the gain of its kernel for Theta_Sx - Theta_SP M. M
 depends on points and times alone: predictors and members of an ensemble have the same, whatever the labels.
 """
 
@@ -50,7 +50,7 @@ def stream(
     net: An `MLP`, or the kernels of another network, as in `ensemble`.
     stages: One `Stage` or more. A point may be in several of them, with the same or other labels.
     kind: "ensemble", a network's function; "rnd", the error u - g of one head; or "bayesian_rnd", the error of one
-        whose target makes the error at the start GP(0, Theta).
+        whose target makes the initial error GP(0, Theta).
 
     One stage is `ensemble`, `rnd_error` or `bayesian_rnd_error`. After any stages the covariance of "rnd" is twice that
     of "ensemble" (Theorem 3.1, stage by stage). If each stage has all points of the one before, and the last one

@@ -41,7 +41,7 @@ def stream(seed: int, role: Role, *index: int) -> np.random.Generator:
 
 
 def draw(net: Network, heads: int, seed: int, role: Role, bodies: Sequence[int]) -> Params:
-    """Initial weights of `bodies`: i.i.d. N(0, 1), or by the law of a network of the user's own over its scales."""
+    """Initial weights of `bodies`: i.i.d. N(0, 1), or as a user's network draws them, over their scales."""
     if isinstance(net, MLP):
         return _normal(_shapes(net, heads), [stream(seed, role, body) for body in bodies])
     draws = (net.draw(heads, spawned(seed, int(role), body)) for body in bodies)

@@ -20,7 +20,7 @@ class Claim:
     The claim holds if `statistic`, computed by the function `check` of `rndlib.paper.evidence.statistics`, is at most
     `tolerance`; `criterion` says so of its estimate and interval. `unit` is the unit of replication, which the interval
     counts. `why` derives the tolerance, without any number from a run of the notebook. The same check must reject two
-    wrong variants: `control`, which is far off, and `near`, the sensitivity check, a slip of 20 % or so.
+    wrong variants: `control`, which is far off, and `near`, the sensitivity check, which is off by some 20 %.
     """
 
     id: str

@@ -1,7 +1,8 @@
-"""Samples of trained networks with control variates, of which statistics need fewer networks.
+"""Samples of trained networks with control variates, with which statistics need fewer networks.
 
-The control variate of a network is what training would make of it if it were linear in its parameters. From its own
-initial function f_0 this is, by Eq. 24 with the gain G of `rndlib.theory.dynamics` and the kernels of infinite width,
+The control variate of a network is the function that training would give if the network were linear in its parameters.
+From its own initial function f_0 this is, by Eq. 24 with the gain G of `rndlib.theory.dynamics` and the kernels of
+infinite width,
 
     p(x) = f_0(x) - G^T (f_0(X) - y + noise_std xi).
 
@@ -15,7 +16,7 @@ p and p' have the same distribution, so this is unbiased at any depth and width,
 were p, its Monte-Carlo error would be that of n + m trained networks.
 
 (For one hidden layer the mean of q(p) is known from the theorem. With it in place of the mean over m, the error would
-be smaller still. But then a mistake would cancel that networks share with their control variates: a target that is the
+be smaller still. But then a mistake that networks share with their control variates would cancel: a target that is the
 predictor itself makes both zero, and the estimate would be the theory.)
 """
 
@@ -140,7 +141,7 @@ def regressions(
     kernel: Network | None = None,
     heads: int = 1,
 ) -> Float[np.ndarray, "functions T"]:
-    """The control variates of a model's own networks: kernel regressions from their functions or errors at the start.
+    """The control variates of a model's own networks: kernel regressions from their initial functions or errors.
 
     Arguments as in `trained`, but `heads` are those of each member of an ensemble, and `kernel` may be a wrong one.
     """

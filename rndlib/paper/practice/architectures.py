@@ -1,4 +1,4 @@
-"""Networks of other architectures than the paper's, as a user would write them in JAX, for points of 3 columns.
+"""Networks of architectures other than the paper's, as a user would write them in JAX, for points of 3 columns.
 
 All are in the parametrisation of Eq. 1: every weight is drawn from N(0, 1), and its scale stands outside. The sums over
 units are the ones that a limit of infinite width is about. Notebook 08 trains them.

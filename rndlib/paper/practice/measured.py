@@ -51,5 +51,5 @@ def remedies(pairs: dict[str, tuple[tuple[str, str], tuple[str, str]]]) -> list[
 
 
 def linearised_heads() -> dict[str, list[float]]:
-    """What `assumptions.linearised_heads` gives, which takes it a quarter of a minute."""
+    """The result of `assumptions.linearised_heads`, which takes a quarter of a minute."""
     return json.loads((files("rndlib") / "advice.json").read_text(encoding="utf-8"))["linearised_heads"]

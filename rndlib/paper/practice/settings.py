@@ -32,9 +32,9 @@ DATA = datasets.toy(DATA_SEED, n_test=POINTS)
 class Setting:
     """What is trained, on what, and how. The labels are those of the ensemble; RND has none.
 
-    Of each kind, `networks` are trained. RND has as many heads in all, with `heads` on each body. `loop` trains in
-    place of the solver. `kernel` and `prior` are those of the law of the ensemble and of the posterior, where they are
-    not those of `net`. The posterior has observation noise `noise_std`, and Bayesian RND is told of `told_noise_std`.
+    Of each kind, `networks` are trained. RND has as many heads in all, with `heads` on each network. `loop` trains in
+    place of the solver. `kernel` and `prior` are those of the theory of the ensemble and of the posterior, if they are
+    not those of `net`. The posterior has observation noise `noise_std`, and Bayesian RND is given `told_noise_std`.
     """
 
     net: Network = PAPER
@@ -58,7 +58,7 @@ def measure(setting: Setting, seed: int = 0) -> dict[str, Estimate]:
 
     rnd: half the RND error over the variance of the ensemble.
     bayesian: the Bayesian RND error over the variance of the posterior.
-    rnd_to_law, ensemble_to_law: the two sides of the first, over their common law.
+    rnd_to_law, ensemble_to_law: the two sides of `rnd`, over their common theory.
     """
     X, y, points = setting.X, setting.y, setting.X_test
     kernel: Any = setting.kernel or setting.net  # AnyNetwork always comes with a kernel

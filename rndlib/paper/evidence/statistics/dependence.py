@@ -1,14 +1,14 @@
 """Dependence between the heads of one network (claim M1), and between samples drawn from them (claims S2 and S2-draws).
 
-The networks are compared with each other, once by head 1 and once by head 2. With A_ij the likeness of networks i and j
-in head 1, B_ij that in head 2, each centred over networks,
+Networks are compared pairwise, by head 1 and by head 2. With A_ij the similarity of networks i and j in head 1, and
+B_ij in head 2, each centred over networks,
 
     R^2 = <A, B> / <A, A>
 
-is the square of a correlation between the heads: of their errors if likeness is the product w_i . w_j, of the squares
-and products of their errors if it is (w_i . w_j)^2, and the squared distance correlation of Székely, Rizzo and Bakirov
-(2007) if it is -|w_i - w_j|. Only the last is zero if and only if the heads are independent. The w are whitened errors,
-so every direction over the test points has the same weight.
+is the square of a correlation between the heads: of their errors if the similarity is the product w_i . w_j, of the
+squares and products of their errors if it is (w_i . w_j)^2, and the squared distance correlation of Székely, Rizzo and
+Bakirov (2007) if it is -|w_i - w_j|. Only the last is zero if and only if the heads are independent. The w are whitened
+errors, so every direction over the test points has the same weight.
 
 Corollary 4.3 draws a head i ~ U[1, K] for every sample. Two samples are then the same with probability 1/K, so both
 their correlation and their distance correlation are 1/K. Of S samples, S - K (1 - (1 - 1/K)^S) repeat another one on

@@ -11,7 +11,7 @@ with the law without drawing from it: D^2 is the mean over pairs of networks of
     k(z, z') = h(z) + h(z') - |z - z'| - h(0) sqrt 2,   h(z) = E|z - w|.
 
 k is a positive definite kernel of mean zero under N(0, I_p): there are features phi with k(z, z') = phi(z)^T phi(z').
-So D = |E phi(z)| is the length of a mean over networks, as the other distances are, and control variates reduce its
+So D = |E phi(z)| is the norm of a mean over networks, as the other distances are, and control variates reduce its
 Monte-Carlo error.
 """
 

@@ -1,7 +1,7 @@
 """Errors at several widths, extrapolated to infinite width (claims E-limit, M-limit, B-limit and S-limit).
 
-A finite network of width n departs from its law by terms of order 1/n and higher. A line in 1/n through the errors at
-several widths meets 1/n = 0 at an error that should be zero, though at no width is it zero.
+A network of finite width n deviates from its limit by terms of order 1/n and higher. A line in 1/n through the errors
+at several widths, none of which is zero, should extrapolate to zero at 1/n = 0.
 """
 
 from collections.abc import Mapping, Sequence
