@@ -31,8 +31,9 @@
 #   without labels.
 #
 # By Theorem 3.4 both have the same distribution in the limit $n \to \infty$, so their difference should decrease to the
-# Monte-Carlo error of $K$ heads. The same is claimed for the Bayesian pair: an ensemble of draws from the NTK-GP
-# posterior, and RND with the engineered target, whose squared error needs no half.
+# Monte-Carlo error of $K$ heads. The same is claimed for the Bayesian pair: an ensemble of draws from the posterior
+# of the NTK-GP, whose covariance is the neural tangent kernel (NTK), and RND with the engineered target, whose
+# squared error needs no half.
 #
 # ## What the paper does not say
 #

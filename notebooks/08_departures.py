@@ -102,9 +102,9 @@ figures.save(fig_map, "fig_map")
 #
 # ## Width and labels
 #
-# The NTK of a finite network differs from $\Theta$ by an amount of order $n^{-1/2}$, or $\sqrt{L/n}$ with $L$ layers.
-# So each member of an ensemble fits the same labels differently, which adds to the variance. RND has no labels: its
-# targets are drawn anew for each network, and the differences average out.
+# The neural tangent kernel (NTK) of a finite network differs from $\Theta$ by an amount of order $n^{-1/2}$, or
+# $\sqrt{L/n}$ with $L$ layers. So each member of an ensemble fits the same labels differently, which adds to the
+# variance. RND has no labels: its targets are drawn anew for each network, and the differences average out.
 #
 # **D-width.** The excess variance is the square of the label scale times the variance of the kernels, so it scales as
 # $s^2/n$. An ensemble of 64 units on labels that are twice as large as ours has the variance of one of 256 units on

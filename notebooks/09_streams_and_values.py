@@ -17,7 +17,7 @@
 #
 # > **Claim.** Half the squared RND error is the variance of an ensemble after every stage of any stream of data, and of
 # > an ensemble of value functions if the predictor is trained by temporal differences.\
-# > **Picture.** The ratio of the two is 1 after every stage. For an ensemble that has missed a stage, it is not.\
+# > **Picture.** The ratio of the two is 1 after every stage. For an ensemble that has missed a stage, it is not 1.\
 # > **Verdict.** On the log scale, no ratio is farther from 1 than T1 0.1 after a stage, and V1 0.092 for values; the
 # > tolerance is 0.15, as in notebook 01, and the sensitivity checks give 1.4 and 0.46.
 #
@@ -35,7 +35,7 @@
 #
 # ## Why it is true: training is a linear map
 #
-# Take one stage, with points $S$, from *any* weights. In the limit of infinite width the tangent kernel (NTK)
+# Take one stage, with points $S$, from *any* weights. In the limit of infinite width the neural tangent kernel (NTK)
 # $\Theta$ is fixed, so gradient flow to convergence changes an error $e = f - y$ (of RND, $e = u - g$) at every $z$
 # by
 #
@@ -295,7 +295,7 @@ print(aligned(head, [[str(k), *(f"{v:.3f}" for v in row)] for k, row in enumerat
 # ## V1: the uncertainty of a value
 #
 # A transition leads from $x$ to $x'$ with a reward $r$. A value function should satisfy $f(x) = r + \gamma f(x')$,
-# and semi-gradient training changes only $f(x)$. With the temporal difference $\delta = f(\mathcal{X}) - \gamma
+# and semi-gradient training treats $f(x')$ as a label. With the temporal difference $\delta = f(\mathcal{X}) - \gamma
 # f(\mathcal{X}') - r$,
 #
 # $$\dot f(z) = -\Theta_{z\mathcal{X}}\,\delta, \qquad \dot\delta = -A\,\delta, \qquad
@@ -439,8 +439,8 @@ for moving, name in ((True, "anew for each stage"), (False, "alike for all")):
 # theory), averaged over the test points after the last stage. Adam breaks the equality. Its preconditioner is not the
 # reason: the map of $J P J^\top$ has a ratio near 1, and so has Adam itself on linearised networks, where $P$ changes
 # from step to step. The remaining cause is that Adam changes $J$, the features, at this width and rate. Many heads on
-# one trunk forget more than the theory predicts. Moving normalisation hardly changes the memory of the forgotten
-# points.
+# one trunk have a larger error than the theory predicts. Moving normalisation hardly changes the memory of the
+# forgotten points.
 #
 # ## Limits
 #

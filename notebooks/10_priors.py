@@ -34,8 +34,8 @@
 #
 # ## When is the error a draw from a posterior?
 #
-# In the limit of infinite width, training with the tangent kernel (NTK) $\Theta$ maps the initial error, a Gaussian
-# process of covariance $K_0$, to
+# In the limit of infinite width, training with the neural tangent kernel (NTK) $\Theta$ maps the initial error, a
+# Gaussian process of covariance $K_0$, to
 #
 # $$e(x) = e_0(x) - A\,e_0(\mathcal{X}), \qquad A = \Theta_{x\mathcal{X}}\,\Theta_{\mathcal{X}\mathcal{X}}^{-1} .$$
 #

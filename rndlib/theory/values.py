@@ -1,8 +1,8 @@
 """The law of value functions that are trained by temporal differences, and of the RND error whose target is a value.
 
 A transition leads from x to x' with a reward r; its value function should have f(x) = r + gamma f(x'), or r if x is
-terminal. Semi-gradient flow moves f(x) alone, as if f(x') were a label. With D = gamma on the diagonal, 0 for terminal
-transitions, and delta = f(X) - D f(X') - r,
+terminal. Semi-gradient flow treats f(x') as a label. With D = gamma on the diagonal, 0 for terminal transitions, and
+delta = f(X) - D f(X') - r,
 
     d f(z)/dt = -Theta_zX delta,    d delta/dt = -A delta,    A = Theta_XX - D Theta_X'X.
 
