@@ -89,8 +89,8 @@ def explain_setting(**setting: Any) -> Advice:
     `architecture`; for an unknown name, the error lists the measured ones.
 
     A number between two measured ones gets the worse verdict of both, and a number beyond them that of the last.
-    Assumptions are violated one at a time; two at once may be worse than either. Raises ValueError for what was not
-    measured.
+    Assumptions are violated one at a time; two at once may be worse than either. Raises ValueError for names that were
+    not measured, numbers that are not above 0, and a `rate` of 1 or more, at which training diverges.
 
     >>> from rndlib import explain_setting
     >>> explain_setting(labels=8).rnd
@@ -108,12 +108,13 @@ def explain_setting(**setting: Any) -> Advice:
     reasons = []
     for name, near in found.items():
         about = words()[name]
+        beyond = ", beyond what was measured" * (len(near) == 1 and setting[name] not in map(_number, near))
         measured = "; ".join(
             f"with {strength}, RND is {ratios['rnd'].value:.2g} of the ensemble's variance and Bayesian RND "
             f"{ratios['bayesian'].value:.2g} of the posterior's"
             for strength, ratios in near.items()
         )
-        reasons.append(f"{about['label']}, {setting[name]} asked: {measured}. {about['why']} {about['advice']}")
+        reasons.append(f"{about['label']}, {setting[name]} asked{beyond}: {measured}. {about['why']} {about['advice']}")
     return Advice(worst("rnd"), worst("bayesian"), tuple(reasons))
 
 
@@ -122,10 +123,14 @@ def _nearest(name: str, value: Any) -> dict[str, dict[str, Ratio]]:
     own = table()[name]
     known = {_number(strength): strength for strength in own}
     numbers = sorted(strength for strength in known if isinstance(strength, float))
-    if value in known:
+    if value in known and not isinstance(value, bool):
         return {known[value]: own[known[value]]}
-    if isinstance(value, str) or not numbers or isnan(value):
+    if isinstance(value, str | bool) or not numbers or isnan(value):
         raise ValueError(f"{name} = {value!r}: give one of {', '.join(own)}, or a number where these are numbers")
+    if value <= 0:
+        raise ValueError(f"{name} = {value!r}: give a number above 0")
+    if name == "rate" and value >= 1:
+        raise ValueError(f"rate = {value!r}: from the stability threshold on, training diverges: give less than 1")
     below, above = [n for n in numbers if n < value], [n for n in numbers if n > value]
     return {known[number]: own[known[number]] for number in [*below[-1:], *above[:1]]}
 

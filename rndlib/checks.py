@@ -5,7 +5,7 @@ the value and the remedy.
 """
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import inf, isfinite, nan
 from numbers import Integral, Real
 from typing import Any
@@ -132,6 +132,18 @@ def outputs(name: str, y: ArrayLike, n_samples: int) -> np.ndarray:
     return array(
         name, y, n_samples, *several, wanted=f"({n_samples},) or ({n_samples}, outputs), one row for each of X"
     )
+
+
+def row_by_row(name: str, function: Callable[[Any], Any], X: Any, values: np.ndarray) -> np.ndarray:
+    """Values of a user's function at X, refused if the one at the first row depends on the others."""
+    alone = np.asarray(function(X[:1])) if len(X) > 1 else values
+    same = alone.shape == values[: len(alone)].shape
+    require(
+        same and np.allclose(alone, values[: len(alone)], rtol=0, atol=1e-3 * np.abs(values).max(initial=0)),
+        f"{name}(X[:1]) is not {name}(X)[:1]: give a function of each row by itself, with a fixed centre and scale "
+        "where it standardises",
+    )
+    return values
 
 
 def distinct(name: str, X: np.ndarray) -> np.ndarray:

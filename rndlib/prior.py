@@ -102,10 +102,13 @@ class Prior:
     def _phi(self, X: Points) -> Float[np.ndarray, "n p"]:
         if self.features is None:
             return np.empty((len(X), 0))
-        return checks.array("features(X)", self.features(X), len(X), None)
+        values = checks.array("features(X)", self.features(X), len(X), None)
+        return checks.row_by_row("features", self.features, X, values)
 
     def _mean(self, X: Points) -> Float[np.ndarray, " n"]:
-        return np.zeros(len(X)) if self.mean is None else checks.labels("mean(X)", self.mean(X), len(X))
+        if self.mean is None:
+            return np.zeros(len(X))
+        return checks.row_by_row("mean", self.mean, X, checks.labels("mean(X)", self.mean(X), len(X)))
 
     def _pairs(self, net: Any) -> Scales | None:
         """S of the weights and biases of each layer; None is 1."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import multivariate_normal, norm, t
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import BaggingRegressor
@@ -101,6 +101,28 @@ def test_new_labels_and_the_function(model):
     assert (np.abs(fresh - mean) < 3 * std).mean() < (np.abs(TRUTH - mean) < 3 * std).mean()
     with pytest.raises(ValueError, match="level = 90: give a number between 0 and 1"):
         model.interval(X_TEST, level=90)
+
+
+@pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")
+def test_intervals_of_few_heads_are_wider_by_students_distribution():
+    """New labels of functions drawn from the prior: 0.9 of them, within four standard errors over 150 fits."""
+    rng = np.random.default_rng(0)
+    net, places = MLP(2, width=256), rng.standard_normal((8, 2))
+    root = np.linalg.cholesky(kernels.kernel(net, places).ntk)
+    hits, normal = [], []
+    for seed in range(150):
+        f = root @ rng.standard_normal(8) + 0.1 * rng.standard_normal(8)
+        model = BayesianRND(net, heads=2, linearised=True, noise_std=0.1, seed=seed).fit(places[:4], f[:4])
+        (low, high), (mean, std) = model.interval(places[4:]), model.predict(places[4:], return_std=True)
+        hits.append(np.mean((low < f[4:]) & (f[4:] < high)))
+        normal.append(np.mean(np.abs(f[4:] - mean) < norm.ppf(0.95) * np.hypot(std, 0.1)))
+    error = np.std(hits) / sqrt(150)
+    assert abs(np.mean(hits) - 0.9) < 4 * error
+    assert np.mean(normal) < 0.9 - 4 * error
+    free = DeepEnsemble(MLP(2, width=64), members=5).fit(places[:4], f[:4])
+    (low, high), std = free.interval(places[4:], level=0.5), free.predict(places[4:], return_std=True)[1]
+    np.testing.assert_allclose(high - low, 2 * t.ppf(0.75, 4) * std)
+    assert (np.diff(free.interval(places[:4]), axis=0) < 1e-5).all()
 
 
 @pytest.mark.parametrize("kind", [BayesianRND, RND, DeepEnsemble, BayesianEnsemble])
@@ -211,6 +233,7 @@ def test_a_prior_mean_is_subtracted_and_added(by):
         kind(**{by: given(lambda X: X)}).fit(X, Y)
 
 
+@pytest.mark.filterwarnings("ignore:X. .* rows repeat others:UserWarning")
 @pytest.mark.parametrize("kind", [BayesianRND, RND])
 @pytest.mark.parametrize(
     "data",
@@ -405,10 +428,24 @@ def test_rows_however_far_out_are_scored_at_once_and_leave_the_others_alone(monk
     assert np.isfinite(BayesianRND().fit(points).variance([[1e4, 0.0]])).all()
 
 
+@pytest.mark.filterwarnings("ignore:X. 30 of 30 rows repeat others")
 def test_rows_that_repeat_are_no_outliers_by_rounding():
     corners = RNG.integers(0, 2, (200, 3)).astype(float)
     assert (RND().fit(corners).predict(corners) == 1).all()
     assert (RND().fit_predict(np.ones((30, 2))) == 1).all()
+
+
+def test_rows_that_repeat_are_said_where_they_move_the_threshold():
+    """A row is known by its copies, so the threshold is that of new points which repeat rows as often."""
+    rng = np.random.default_rng(0)
+    points, new = rng.standard_normal((100, 3)), rng.standard_normal((400, 3))
+    few, many = np.r_[points, points[:4]], np.r_[points, points[:60]]
+    assert (RND().fit(few).predict(new) == -1).mean() < 0.25
+    with pytest.warns(UserWarning, match="X: 120 of 160 rows repeat others.*drop repeated rows"):
+        model = RND().fit(many)
+    assert (model.predict(new) == -1).mean() > 0.25
+    as_often = np.concatenate([new[:100], many[rng.permutation(160)[:300]]])  # a quarter is new, as in `many`
+    assert (model.predict(as_often) == -1).mean() < 0.2
 
 
 def test_too_few_rows_for_a_threshold():

@@ -94,6 +94,8 @@ def test_advice_takes_the_worse_of_two_neighbours_and_of_two_departures():
 
 def test_beyond_what_was_measured_the_last_counts():
     assert explain_setting(labels=100.0).rnd == explain_setting(labels=16).rnd == "meaningless"
+    assert "100.0 asked, beyond what was measured: with 16," in explain_setting(labels=100.0).reasons[0]
+    assert "beyond" not in str(explain_setting(labels=16))
 
 
 @pytest.mark.parametrize(
@@ -105,6 +107,10 @@ def test_beyond_what_was_measured_the_last_counts():
         ({"activation": 3}, "activation = 3: give one of silu"),
         ({"width": "wide"}, "width = 'wide': give one of 1024"),
         ({"width": float("nan")}, "width = nan: give one of 1024"),
+        ({"width": True}, "width = True: give one of 1024"),
+        ({"heads": 0}, "heads = 0: give a number above 0"),
+        ({"labels": -1}, "labels = -1: give a number above 0"),
+        ({"rate": 5}, "rate = 5: .*diverges: give less than 1"),
     ],
 )
 def test_bad_input(setting, message):

@@ -140,6 +140,10 @@ class BayesianRND(Regressor, Distillation):
     def _mean(self, X: ArrayLike, values: Functions | None) -> Variances:
         return self._means(X).mean(axis=0)
 
+    @property
+    def _freedom(self) -> int:
+        return int(np.prod(self._sizes))
+
     def _means(self, X: ArrayLike) -> Float[np.ndarray, "means t *outputs"]:
         """The mean estimate, one for all bodies or, of linearised ones, one for each."""
         fitted, (points, inputs) = self._fitted, self._points(X)

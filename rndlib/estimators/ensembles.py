@@ -64,6 +64,10 @@ class _Ensemble(Regressor, Estimator):
     def _sizes(self) -> tuple[int, int]:
         return int(np.prod(self._outputs, dtype=int)), int(self.members)
 
+    @property
+    def _freedom(self) -> int:
+        return int(self.members) - 1
+
     def _values(self, X: ArrayLike) -> Functions:
         return self.functions(X)
 

@@ -28,7 +28,7 @@ def of_user(name: str, function: Callable[[Any], Any], points: Any, outputs: tup
     values = checks.outputs(f"{name}(X)", function(points), len(points))
     if values.shape[1:] != outputs:
         raise ValueError(f"{name}(X) has shape {values.shape}: give {(len(points), *outputs)}")
-    return values
+    return checks.row_by_row(name, function, points, values)
 
 
 class Inputs(BaseEstimator):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 from sklearn.base import RegressorMixin
 
 from rndlib import checks
@@ -49,10 +49,15 @@ class Regressor(RegressorMixin):
         values = None if exact else self._values(X)
         return self._mean(X, values), np.sqrt(self.variance(X) if exact else self._variance_of(values))
 
+    @stacked
     def interval(self: Any, X: ArrayLike, level: float = 0.9) -> tuple[Variances, Variances]:
         """Lower and upper end of the central interval for a new label at X (T, in_dim), noise included: each (T,).
 
         level: Probability that a new label falls inside, between 0 and 1.
+
+        A variance over K heads, or K + 1 members, is itself an estimate, with K degrees of freedom (Theorem 3.4). So
+        the quantile is Student's, with the degrees of freedom of its sum with the noise, which is known (Welch, 1947).
+        In automatic mode the variance is exact, and the quantile normal.
 
         >>> from rndlib import BayesianRND, datasets
         >>> data = datasets.toy(seed=0, n_test=5)
@@ -60,9 +65,14 @@ class Regressor(RegressorMixin):
         >>> bool((low < high).all())
         True
         """
+        fitted, upper = self._fitted, 0.5 + checks.fraction("level", level) / 2
         mean, std = self.predict(X, return_std=True)
-        noise_std = self._fitted.noise_std_
-        half = float(ndtri(0.5 + checks.fraction("level", level) / 2)) * np.sqrt(std**2 + np.square(noise_std))
+        total = np.hypot(std, fitted.noise_std_)
+        if isinstance(fitted._fit, Exact):
+            half = ndtri(upper) * total
+        else:
+            part = np.divide(std, total, out=np.ones_like(total), where=total > 0)  # of the sum, in deviations
+            half = stdtrit(fitted._freedom / np.maximum(part, 1e-2) ** 4, upper) * total
         return mean - half, mean + half
 
     def _functions_of(self: Any, values: Float[np.ndarray, "functions outputs t"], points: np.ndarray) -> Functions:

@@ -152,6 +152,12 @@ class RND(OutlierMixin, Distillation):
         if held_out is None:
             self._threshold = None
             return
+        rows, count = np.unique(X, axis=0, return_counts=True)
+        repeats = int(count[count > 1].sum())
+        # Of real numbers, as rows of few values repeat by themselves: some column tells all rows apart.
+        if self._held_out is not None and repeats > rate * len(X) and any(len(np.unique(c)) == len(rows) for c in X.T):
+            text = f"X: {repeats} of {len(X)} rows repeat others, and the threshold expects this of new points: "
+            warnings.warn(f"{text}drop repeated rows, unless new points repeat them as often", stacklevel=4)
         # Exact variances are differences of kernels, and mean nothing below their rounding.
         prior = reference.diagonal(self.net_, X).nngp.max() if isinstance(self._fit, Exact) else 0.0
         rounding = 10 * len(X) * np.finfo(float).eps * float(prior)

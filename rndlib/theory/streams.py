@@ -43,12 +43,12 @@ class Stage:
 
 
 def stream(
-    net: Network, stages: Sequence[Stage], X_test: ArrayLike, kind: str = "ensemble", full_cov: bool = False
+    net: Network, stages: Stage | Sequence[Stage], X_test: ArrayLike, kind: str = "ensemble", full_cov: bool = False
 ) -> Gaussian:
     """Law after training on one stage after the other, without noise.
 
     net: An `MLP`, or the kernels of another network, as in `ensemble`.
-    stages: One `Stage` or more. A point may be in several of them, with the same or other labels.
+    stages: One `Stage`, or several in a list. A point may be in several of them, with the same or other labels.
     kind: "ensemble", a network's function; "rnd", the error u - g of one head; or "bayesian_rnd", the error of one
         whose target makes the initial error GP(0, Theta).
 
@@ -66,8 +66,10 @@ def stream(
     (array([6.175, 0.074]), array([5.702, 0.026]))
     """
     checks.choice("kind", kind, ("ensemble", "rnd", "bayesian_rnd"))
-    stages = list(stages)
+    stages = [stages] if isinstance(stages, Stage) else list(stages)
     checks.require(bool(stages), "stages is empty: give at least one laws.Stage")
+    for number, stage in enumerate(stages):
+        checks.require(isinstance(stage, Stage), f"stages[{number}] is {type(stage).__name__}: give a laws.Stage(X, y)")
     read = [reference.inputs(net, s.X, s.y if kind == "ensemble" else None, X_test, s.time, None, 0.0) for s in stages]
     X_test = read[0][2]
     for number, (X, *_) in enumerate(read):
