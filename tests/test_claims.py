@@ -2,8 +2,6 @@
 
 import ast
 import json
-import subprocess
-import sys
 from dataclasses import fields, replace
 from math import inf, nan
 from pathlib import Path
@@ -36,31 +34,14 @@ def _ledger() -> Ledger:
     return ledger
 
 
-def test_claims_are_declared_in_full():
-    rows = {claim.id: claim.notebook for claim in CLAIMS.values()}
-    assert rows == {
-        **dict.fromkeys(["P1", "P1-gauss", "P2", "P2-slope", "P3", "P4", "P5"], "00_preliminaries"),
-        **dict.fromkeys(["E1", "E2", "E3", "E4", "E-limit"], "01_ensemble_equivalence"),
-        **dict.fromkeys(["M1", "M2", "M2-pair", "M3", "M-limit"], "02_multihead_chi_squared"),
-        **dict.fromkeys(["B1", "B2", "B3", "B3-time", "B4", "B5", "B-limit"], "03_bayesian_target"),
-        **dict.fromkeys(["S1", "S1-energy", "S2", "S2-draws", "S-limit"], "04_posterior_sampling"),
-        **dict.fromkeys(["N1", "N1-slope", "N2", "N2-slope", "N3"], "05_numerical_analysis"),
-        **dict.fromkeys(["A1", "A1-ntk", "A1-slope", "A2", "A2-law", "A2-slope", "A3", "A3-slope"], "07_any_network"),
-        **dict.fromkeys(["A4", "A4-slope", "A5"], "07_any_network"),
-        **dict.fromkeys(["D-width", "D-heads", "D-rnd", "D-labels", "D-time", "D-decay"], "08_departures"),
-        **dict.fromkeys(["T1", "T2", "T3", "T3-window", "V1"], "09_streams_and_values"),
-        **dict.fromkeys(["R1", "R2", "R3"], "10_priors"),
-    }
-    assert not NO_CLAIMS & set(rows.values())
+def test_claims_are_declared_in_full_and_their_tolerances_leave_room():
+    """A rate demands a fall, and all else a margin above 0."""
+    assert not NO_CLAIMS & {claim.notebook for claim in CLAIMS.values()}
     for claim in CLAIMS.values():
         texts = [getattr(claim, field.name) for field in fields(claim) if field.name != "tolerance"]
         assert all(texts), claim.id
         assert "|" not in "".join(texts), f"{claim.id}: a vertical bar would break the Markdown tables"
         assert ";" not in claim.control + claim.near, f"{claim.id}: a semicolon separates the two controls"
-
-
-def test_rates_demand_a_fall_and_margins_leave_room():
-    for claim in CLAIMS.values():
         assert claim.kind in ("equivalence", "rate", "floor")
         assert claim.tolerance < 0 if claim.kind == "rate" else claim.tolerance > 0, claim.id
 
@@ -201,20 +182,6 @@ def test_the_tables_line_up_and_are_rounded():
     assert [row[2] for row in cells[2:4]] == [CLAIMS["E1"].control, CLAIMS["E1"].near]
     assert ledger._repr_markdown_() == table(ledger.verdicts)
     assert repr(ledger.last(1)) == repr(shown)
-
-
-def test_the_larger_finding_is_that_of_the_larger_value():
-    assert max(BELOW, ABOVE) is ABOVE
-    assert min(ABOVE, BELOW) is BELOW
-
-
-def test_the_ledger_is_light():
-    """`rndlib.paper.verify` should not wait for SciPy, and papermill loads the engine whenever it starts."""
-    code = (
-        "import sys, papermill.engines, rndlib.paper.verify, rndlib.paper.engine\n"
-        "sys.exit(bool({'scipy', 'jax', 'torch', 'matplotlib'} & set(sys.modules)))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_every_claim_names_a_check_and_every_check_a_claim():

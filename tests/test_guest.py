@@ -68,7 +68,10 @@ IN_JAX = {
     "make", [lambda: MLP(3, width=16), pytest.param(function, marks=pytest.mark.check)], ids=["mlp", "function"]
 )
 def test_fits_do_not_depend_on_the_settings_of_jax(make):
-    expected, before = fits(make(), "jax"), {name: getattr(jax.config, name) for name in IN_JAX}
+    before = {name: getattr(jax.config, name) for name in IN_JAX}
+    expected = fits(make(), "jax")
+    assert {name: getattr(jax.config, name) for name in IN_JAX} == before
+    assert not before["jax_enable_x64"]
     try:
         for name, value in IN_JAX.items():
             jax.config.update(name, value)
@@ -142,6 +145,7 @@ def test_no_generator_is_touched_on_any_device(monkeypatch):
     net = module()
     net.examine(X)
     fits(net, "torch")
+    RND(MLP(3, width=16), heads=2, solver=GradientFlow(time=1.0, rtol=1e-2)).fit(X)
     bonus = RNDBonus(3, heads=4, network=net)
     bonus.observe(X)
     bonus.update(X)
