@@ -62,21 +62,6 @@ def test_as_many_threads_as_cores_where_the_environment_names_no_number(monkeypa
     assert cores.count() == len(os.sched_getaffinity(0))
 
 
-def test_libraries_have_one_thread_each_meanwhile_and_theirs_again_afterwards():
-    import torch
-
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(3)
-        assert parallel(lambda _: torch.get_num_threads(), range(2)) == [1, 1]
-        assert torch.get_num_threads() == 3
-        with pytest.raises(RuntimeError, match="work"), cores.one_thread_each():
-            raise RuntimeError("work")
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_the_first_error_stops_what_has_not_begun():
     begun = []
 
@@ -116,14 +101,24 @@ def test_two_threads_compile_a_program_once():
     assert traced == [7, 8, 7]
 
 
-def test_blas_has_one_thread_while_the_main_thread_is_in_parallel():
-    def threads(_=None):
-        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+def test_libraries_have_one_thread_each_meanwhile_and_theirs_again_afterwards():
+    import torch
 
-    with threadpool_limits(limits=2, user_api="blas"):
-        assert threads() == {2}
-        assert parallel(threads, [1]) == [{2}]  # one item alone leaves BLAS its threads
-        assert parallel(threads, range(3)) == [{1}] * 3
-        assert threads() == {2}
-        with ThreadPoolExecutor(1) as user:  # the number is the process's
-            assert user.submit(parallel, threads, range(3)).result() == [{2}] * 3
+    def threads(_=None):
+        blas = {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+        return torch.get_num_threads(), blas
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        with threadpool_limits(limits=2, user_api="blas"):
+            assert threads() == (2, {2})
+            assert parallel(threads, [1]) == [(2, {2})]  # one item alone leaves them their threads
+            assert parallel(threads, range(3)) == [(1, {1})] * 3
+            with pytest.raises(RuntimeError, match="work"), cores.one_thread_each():
+                raise RuntimeError("work")
+            assert threads() == (2, {2})
+            with ThreadPoolExecutor(1) as user:  # the numbers are the process's
+                assert [blas for _, blas in user.submit(parallel, threads, range(3)).result()] == [{2}] * 3
+    finally:
+        torch.set_num_threads(before)
