@@ -77,32 +77,35 @@ def test_splits_share_no_points_and_are_scaled_by_the_training_points():
 
 
 def test_held_out_digits_are_of_other_classes_and_no_test_point_was_trained_on(monkeypatch):
-    number = np.arange(600)
+    number, scaled_together = np.arange(600), []
     images = np.zeros((600, 64))
     images[:, 0], images[:, 1] = number % 10, number  # an image says which class and which image it is
     monkeypatch.setattr("sklearn.datasets.load_digits", lambda return_X_y: (images, number % 10))
+    monkeypatch.setattr(data, "_scaled", lambda *parts: scaled_together.append(len(parts)) or list(parts))
     found = data.digits(seed=5, n_train=200, n_test=50)
-    assert found.outside["photographs"].shape == (50, 64)
-    np.testing.assert_allclose(found.X.mean(axis=0), 0, atol=1e-9)
-    assert np.mean(found.X**2) == pytest.approx(1)
-    # In the units of images, by a pair whose numbers are known: all share one centre and one scale.
-    known = [found.X, found.inside, found.outside["held-out digits"]]
-    columns = np.concatenate(known)[:, :2]
-    step = np.diff(np.unique(columns[:, 1].round(9))).min()  # 300 of 600 numbers, hence some two neighbours
-    classes = np.round((columns[:, 0] - columns[:, 0].min()) / step).astype(int)
-    assert len(np.unique(columns[:, 1].round(9))) == 300
-    assert set(classes[200:250]) <= set(classes[:200])
-    assert not set(classes[250:]) & set(classes[:200])
-    assert len(set(classes[:200])) == 7
-    offset = set(classes[:200] - found.digits)
-    assert len(offset) == 1  # the digits are those of the images
+    held_out, photographs = (found.outside[kind] for kind in ("held-out digits", "photographs"))
+    assert photographs.shape == (50, 64)
+    assert scaled_together == [4]
+    assert len({*found.X[:, 1], *found.inside[:, 1], *held_out[:, 1]}) == 300
+    np.testing.assert_array_equal(found.digits, found.X[:, 0])
+    assert len(set(found.digits)) == 7
+    assert set(found.inside[:, 0]) <= set(found.digits)
+    assert not set(held_out[:, 0]) & set(found.digits)
 
 
-def test_every_screen_is_of_another_game_and_all_share_the_scale_of_the_training_screens():
+def test_images_are_scaled_by_the_training_images():
+    images = np.random.default_rng(1).normal(5, 3, (9, 4))
+    train, others = data._scaled(images[:6], images[6:])
+    np.testing.assert_allclose(train.mean(axis=0), 0, atol=1e-12)
+    assert np.mean(train**2) == pytest.approx(1)
+    scale = (images[0, 0] - images[1, 0]) / (train[0, 0] - train[1, 0])
+    np.testing.assert_allclose(scale * (others - train[:3]), images[6:] - images[:3])
+
+
+def test_every_screen_is_of_another_game_and_they_are_scaled():
     pytest.importorskip("ale_py")
     train, test = data.games(seed=3, n_train=6, n_test=4)
     assert len({tuple(row) for row in np.concatenate([train, test])}) == 10
-    np.testing.assert_allclose(train.mean(axis=0), 0, atol=1e-9)
     assert np.mean(train**2) == pytest.approx(1)
     again, _ = data.games(seed=3, n_train=6, n_test=1)
     np.testing.assert_array_equal(again, train)
