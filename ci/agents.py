@@ -9,8 +9,11 @@ it. Seed by seed, so that after any time all bonuses have had the same seeds.
 
 import json
 import math
+import statistics
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import kept
@@ -54,35 +57,25 @@ def missing(runs: Sequence[dict[str, Any]], tasks: Sequence[str]) -> Iterator[tu
     return (one for one in every if one not in there)
 
 
-def interval(solved: int, runs: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a rate."""
-    found = stats.binomtest(solved, runs).proportion_ci(method="wilson")
-    return found.low, found.high
-
-
 def median(steps: Sequence[float]) -> tuple[float, float, float]:
-    """The median, and the narrowest symmetric pair of order statistics that cover it at 95 % or more.
+    """The median with its interval at 95 % or more; a run that was given up counts as infinite.
 
-    A run that was given up counts as infinite. With fewer than six runs no pair does: from 0 to infinity.
+    With fewer than six runs no pair of them covers it: from 0 to infinity.
     """
-    ordered, n = sorted(steps), len(steps)
-    middle = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
-    outside = int(stats.binom.ppf(0.025, n, 0.5))  # P(fewer of them are below the median) <= 0.025
-    return (middle, ordered[outside - 1], ordered[n - outside]) if outside else (middle, 0.0, math.inf)
+    low, high = stats.quantile_test(steps, p=0.5).confidence_interval() if len(steps) > 5 else (0.0, math.inf)
+    return statistics.median(steps), low, high
 
 
 def table(runs: Sequence[dict[str, Any]]) -> str:
-    """The runs in Markdown, by task and bonus."""
+    """The runs in Markdown, by task and bonus, in which order `store` has put them."""
     lines = ["| task | bonus | solved | rate, 95 % | median steps, 95 % | ms per step |", "|---|---|---|---|---|---|"]
-    groups: dict[tuple[str, str], list[Any]] = {}
-    for row in runs:
-        groups.setdefault((row["task"], row["bonus"]), []).append(row)
-    for (task, bonus), rows in groups.items():
+    for (task, bonus), group in groupby(runs, itemgetter("task", "bonus")):
+        rows = list(group)
         solved = sum(row["solved"] is not None for row in rows)
-        low, high = interval(solved, len(rows))
+        low, high = stats.binomtest(solved, len(rows)).proportion_ci(method="wilson")
         steps = median([math.inf if row["solved"] is None else row["solved"] / 1000 for row in rows])
         middle, *ends = (f"{each:.0f}k" if each < math.inf else f"> {TASKS[task][0] // 1000}k" for each in steps)
-        cost = median([row["cost"] for row in rows])[0]
+        cost = statistics.median(row["cost"] for row in rows)
         cells = f"{solved} of {len(rows)}", f"{low:.2f} to {high:.2f}", f"{middle} ({' to '.join(ends)})", f"{cost:.3f}"
         lines.append(f"| {' | '.join((task, bonus, *cells))} |")
     return "\n".join(lines)

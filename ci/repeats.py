@@ -9,7 +9,6 @@ delete `results/repeats` after a change of what decides its numbers. At the end 
 With names of notebooks only these are run, and the tables keep the rows of all others.
 """
 
-import json
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +18,6 @@ import ledgers
 import yaml
 from made import ROOT
 
-from rndlib.paper import output
 from rndlib.paper.evidence import studies
 from rndlib.paper.evidence.claims import CLAIMS
 
@@ -110,8 +108,8 @@ def main(words: list[str]) -> None:
         rows = by_setting(found) if study == "settings" else counts(found)
         rows += [row for row in studies.read(ROOT / "notebooks", TABLES[study]) if row["notebook"] not in notebooks]
         rows.sort(key=lambda row: row["notebook"])
-        table = {"profile": "paper" if study == "other_seeds" else "smoke", "rows": rows}
-        output.write(ROOT / "notebooks" / TABLES[study], json.dumps(table, indent=1).encode() + b"\n")
+        profile = "paper" if study == "other_seeds" else "smoke"
+        kept.store(ROOT / "notebooks" / TABLES[study], rows, profile=profile)
 
 
 if __name__ == "__main__":

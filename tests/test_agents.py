@@ -79,14 +79,6 @@ def test_the_page_shows_the_stored_study():
     assert STORED["settings"] == json.loads(json.dumps(agents.settings()))
 
 
-def test_the_seeds_are_the_first_in_order_and_none_was_left_out():
-    seeds: dict[tuple[str, str], list[int]] = {}
-    for row in STORED["rows"]:
-        seeds.setdefault((row["task"], row["bonus"]), []).append(row["seed"])
-    assert all(each == [*range(len(each))] for each in seeds.values())
-    assert not [*agents.missing(STORED["rows"], ["DeepSea 16"])]
-
-
 def test_what_is_stored_is_not_run_again():
     rows = [{"task": "DeepSea 16", "bonus": bonus, "seed": 0} for bonus in BONUSES]
     left = [*agents.missing(rows[:-1], ["DeepSea 16"])]
@@ -101,9 +93,8 @@ def test_what_is_stored_is_stored_again_as_it_is(tmp_path, monkeypatch):
     assert agents.TABLE.read_bytes() == text
 
 
-def test_intervals():
-    """Wilson's for 10 of 10 ends at 10 / (10 + 1.96**2); the second and ninth of ten cover the median at 97.9 %."""
-    assert agents.interval(10, 10) == pytest.approx((10 / (10 + 1.959964**2), 1))
+def test_the_median_of_runs_and_its_interval():
+    """The second and ninth of ten cover the median at 97.9 %; no pair of fewer than six does at 95 %."""
     assert agents.median([3, 1, 2, 10, 5, 4, 6, 7, 9, 8]) == (5.5, 2, 9)
     assert agents.median([1, 2, 3, 4, math.inf]) == (3, 0, math.inf)
     assert agents.median([1.0, math.inf]) == (math.inf, 0, math.inf)
