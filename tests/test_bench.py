@@ -1,12 +1,11 @@
 """The bench and the studies: harness, record, and that peers do what they are timed for. Never their times."""
 
-from types import SimpleNamespace
-
 import bench
 import numpy as np
 import pytest
 from benchmarks import case
 from benchmarks.case import Case, Way
+from made import made
 
 from rndlib import MLP, BayesianRND, datasets, kernels
 from rndlib.training.weights import Role, draw
@@ -28,42 +27,22 @@ def test_a_row_scales_what_was_timed_and_takes_ratios_within_each_repeat(monkeyp
     }  # fmt: skip
 
 
-@pytest.fixture
-def ratios(tmp_path, monkeypatch):
-    """The ratios that every section finds, each with its largest, and which writes to a temporary folder."""
-    found = {"peer": (6.0, 6.5), "other": (8.0, 9.0)}
+def test_ratios_that_have_fallen_are_named(tmp_path):
+    def section(**ratios):
+        """With each ratio and its largest."""
+        ours = {"case": "c", "by": "rndlib", "seconds": [1.0, 0.5, 2.0]}
+        peers = [{"case": "c", "by": by, case.RATIO: [ratio, 0, most]} for by, (ratio, most) in ratios.items()]
+        return {"name": bench.SECTIONS[0], "title": "Title", "note": "Note.", "made by": made(), "rows": [ours, *peers]}
 
-    class Known(Case):
-        def rows(self, repeats=1):
-            ours = {"case": self.name, "by": "rndlib", "seconds": [1.0, 0.5, 2.0]}
-            return [
-                ours,
-                *({"case": self.name, "by": by, case.RATIO: [ratio, 0, most]} for by, (ratio, most) in found.items()),
-            ]
-
-    def load(name):
-        cases = [Known(name, Way(print), {}, dict)]
-        return SimpleNamespace(TITLE="Title", NOTE="Note.", cases=lambda quick: cases)
-
-    monkeypatch.setattr(bench, "load", load)
-    for name in ("FULL", "QUICK"):
-        monkeypatch.setattr(bench, name, tmp_path / name)
-    return found
-
-
-def test_a_quick_bench_names_the_ratios_that_have_fallen(ratios, capsys):
-    name = bench.SECTIONS[0]
-    with pytest.raises(SystemExit, match=rf"{name}, peer: 6, and none is stored"):
-        bench.main(["--quick", name])
-    bench.main(["--quick", "--keep", name])
-    ratios |= {"peer": (3.0, 4.1), "other": (99.0, 99.0)}  # a repeat that is interrupted is slow for that alone
-    bench.main(["--quick", name])
-    ratios |= {"peer": (3.0, 3.9)}
-    with pytest.raises(SystemExit) as fell:
-        bench.main(["--quick", name])
-    assert str(fell.value).splitlines()[1:] == [f"{name}, peer: 3, stored 6"]
-    assert set(bench.read(bench.QUICK)[0]["made by"]) == {"date", "commit", "machine", "versions"}
-    assert "| rndlib | 1 (0.5 to 2) |  |" in capsys.readouterr().out
+    before = section(peer=(6.0, 6.5), other=(8.0, 9.0))
+    assert list(bench.fallen(before, [])) == ["c, peer: 6, and none is stored", "c, other: 8, and none is stored"]
+    bench.store(tmp_path / "bench.json", before)
+    stored = bench.read(tmp_path / "bench.json")
+    assert stored == [before]
+    # A repeat that is interrupted is slow for that alone.
+    assert not list(bench.fallen(section(peer=(3.0, 4.1), other=(99.0, 99.0)), stored))
+    assert list(bench.fallen(section(peer=(3.0, 3.9)), stored)) == ["c, peer: 3, stored 6"]
+    assert "| rndlib | 1 (0.5 to 2) |  |" in bench.text(before)
 
 
 # ------------------------------------------------------------------------------------------------- peers
@@ -118,6 +97,3 @@ def test_every_way_to_samples_comes_near_the_posterior():
     # 200 samples: six standard deviations of their variance at one point alone.
     assert abs(found["NTK-GP, Cholesky"]["variance"] - 1) < 6 * np.sqrt(2 / 200)
     assert all(row["mean"] < 0.5 and 0.5 < row["variance"] < 2 for row in found.values())
-
-
-# ------------------------------------------------------------------------------------------------- studies
