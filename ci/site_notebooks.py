@@ -24,14 +24,11 @@ def page(path: Path, claims: Collection[str]) -> NotebookNode:
     notebook = nbformat.read(path, as_version=4)
     cells, heading, left = [], "", list(claims)
     for cell in notebook.cells:
-        tags = cell.metadata.get("tags", [])
         if cell.cell_type == "markdown":
             heading = (_HEADING.findall(cell.source) or [heading])[-1]
             cell.source = kept(cell.source)
-        if "parameters" in tags:
+        if "parameters" in cell.metadata.get("tags", []):
             cells.append(new_markdown_cell(f"({parameters(path.stem)})="))
-        if "figure" in tags:
-            cell.metadata["tags"] = [*tags, "hide-input"]
         for output in cell.get("outputs", []):
             data = output.get("data", {})
             if "text/markdown" in data:

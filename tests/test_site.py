@@ -1,4 +1,4 @@
-"""What the site is made of: every notebook, claim, figure and public name, once, and linked to where it comes from."""
+"""The site: every notebook, claim, figure and public name, once, linked to where it comes from; and in Chromium."""
 
 import re
 
@@ -84,3 +84,27 @@ def test_what_is_printed_wrong_is_in_the_errata(soup):
     printed = {site_notebooks.verdict(claim.id) for claim in CLAIMS.values() if "as printed" in claim.control}
     assert len(printed) >= 5
     assert printed <= linked
+
+
+@pytest.fixture(scope="module")
+def page():
+    """Of the size of a phone's."""
+    if browsing.CHROMIUM is None:
+        pytest.skip("no chromium: install it, as in apt-get install chromium")
+    with browsing.browser() as started:
+        yield started.new_page(viewport=browsing.PHONE)
+
+
+@pytest.mark.browser
+def test_no_page_but_those_of_source_has_a_fault(page, site):
+    files = [file for file in sorted(site.rglob("*.html")) if "_modules" not in file.parts]
+    found = {str(file.relative_to(site)): browsing.look(page, file, site) for file in files}
+    assert {"index.html", "search.html", "errata.html", "report.html", "notebooks/00_preliminaries.html"} <= set(found)
+    assert not {name: faults for name, faults in found.items() if any(faults.values())}
+
+
+@pytest.mark.browser
+def test_a_verdict_is_on_the_screen_of_a_phone(page, site):
+    page.goto((site / "notebooks" / "01_ensemble_equivalence.html").as_uri())
+    box = page.get_by_text("PASS", exact=True).first.bounding_box()
+    assert 0 <= box["x"] < box["x"] + box["width"] <= browsing.PHONE["width"]
