@@ -40,7 +40,7 @@ def small(name: str) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("04_posterior_sampling", ["-p", "activation", "gelu", "-p", "data_seed", "1"]),
+        ("10_priors", ["-p", "activation", "gelu", "-p", "data_seed", "1"]),
         ("06_in_practice", ["-p", "seed", "1"]),
     ],
 )
@@ -108,7 +108,6 @@ def test_reproduce_goes_on_with_what_is_missing_or_older_than_its_sources(projec
     first, second = "01_good", "02_bad:"
     assert sorted(reproduce()) == [first, second]
     assert {path.name for path in project.glob("results/*/*")} == {"executed.ipynb", "failed.ipynb"}
-    assert reproduce() == [second]
     (project / "mended").touch()
     assert reproduce() == [second]
     assert reproduce() == []
