@@ -107,24 +107,19 @@ def test_unknown_and_repeated_claims():
     assert [verdict.id for verdict in ledger.verdicts] == ["E1", "N1-slope"]
 
 
-def test_written_and_read_back(run_folder):
-    ledger = _ledger()
-    ledger.write()
-    assert Ledger.read(run_folder / FILE).verdicts == ledger.verdicts
-    assert [path.name for path in run_folder.iterdir()] == [FILE]
-
-
-def test_nothing_is_written_without_a_folder(tmp_path, monkeypatch):
+def test_written_and_read_back_where_a_folder_is_named(tmp_path, monkeypatch):
     monkeypatch.delenv(output.VARIABLE, raising=False)
     monkeypatch.chdir(tmp_path)
-    _ledger().write()
+    ledger = _ledger()
+    ledger.write()
     assert not list(tmp_path.iterdir())
-
-
-def test_a_folder_that_is_not_there(tmp_path, monkeypatch):
+    monkeypatch.setenv(output.VARIABLE, str(tmp_path))
+    ledger.write()
+    assert Ledger.read(tmp_path / FILE).verdicts == ledger.verdicts
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
     monkeypatch.setenv(output.VARIABLE, str(tmp_path / "gone"))
     with pytest.raises(ValueError, match=r"RNDLIB_OUTPUT = .*gone' is not a folder"):
-        _ledger().write()
+        ledger.write()
 
 
 def test_closing_shows_a_ledger_that_holds_and_raises_after_writing_one_that_does_not(run_folder, capsys):
