@@ -11,7 +11,7 @@ from rndlib.paper.evidence.controls import MisbuiltTarget, NoiseWithoutPull
 from rndlib.training.backends.jax import in_float64
 from rndlib.training.weights import Role, draw, draw_offsets
 
-NET = MLP(3, width=64, depth=3, sigma_b=0.5)
+NET = MLP(3, width=32, depth=3, sigma_b=0.5)
 SEED = 4
 BODIES = 2
 FLOW = GradientFlow(time=1.0)
@@ -55,35 +55,21 @@ def test_misbuilt_target(at, keep_last):
     agrees(targets, lambda i: target(drawn(at, i), drawn(Role.DIRECTION, i), X_TEST, keep_last))
 
 
-def test_predictors_are_trained_on_the_misbuilt_target():
-    model = MisbuiltTarget(NET, BODIES, keep_last=True, seed=SEED, solver=FLOW).fit(X)
-
+@pytest.mark.parametrize(
+    ("model", "keep_last", "jitter"),
+    [
+        (MisbuiltTarget(NET, BODIES, keep_last=True, seed=SEED, solver=FLOW), True, 0.0),
+        (NoiseWithoutPull(NET, BODIES, jitter=0.5, seed=SEED, solver=FLOW), False, 0.5),
+    ],
+)
+def test_predictors_are_trained_on_the_target_and_its_jitter_without_a_pull(model, keep_last, jitter):
     def error(i):
         start, psi = drawn(Role.PREDICTOR, i), drawn(Role.DIRECTION, i)
-        params = runge_kutta(NET, start, X, target(start, psi, X, True).T, FLOW.time)
-        return values(NET, params, X_TEST) - target(start, psi, X_TEST, True)
-
-    agrees(model.errors(X_TEST), error, FLOW.rtol)
-
-
-def test_noise_without_pull():
-    jitter = 0.5
-    model = NoiseWithoutPull(NET, BODIES, jitter=jitter, seed=SEED, solver=FLOW).fit(X)
-
-    def error(i):
-        start, psi = drawn(Role.PREDICTOR, i), drawn(Role.DIRECTION, i)
-        jittered = target(start, psi, X).T - jitter * draw_offsets(SEED, [i], len(X), 1)[0]
+        jittered = target(start, psi, X, keep_last).T - jitter * draw_offsets(SEED, [i], len(X), 1)[0]
         params = runge_kutta(NET, start, X, jittered, FLOW.time)
-        return values(NET, params, X_TEST) - target(start, psi, X_TEST)
+        return values(NET, params, X_TEST) - target(start, psi, X_TEST, keep_last)
 
-    agrees(model.errors(X_TEST), error, FLOW.rtol)
-
-
-def test_without_jitter_there_is_nothing_to_be_pulled_back_from():
-    plain = BayesianRND(NET, 1, BODIES, seed=SEED, solver=FLOW).fit(X).errors(X_TEST)
-    np.testing.assert_array_equal(
-        NoiseWithoutPull(NET, BODIES, jitter=0.0, seed=SEED, solver=FLOW).fit(X).errors(X_TEST), plain
-    )
+    agrees(model.fit(X).errors(X_TEST), error, FLOW.rtol)
 
 
 @pytest.mark.parametrize(

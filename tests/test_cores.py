@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from rndlib import MLP, DeepEnsemble, cores
+from rndlib import MLP, DeepEnsemble, GradientFlow, cores
 from rndlib.cores import parallel, split
 from rndlib.training.backends import load
 
@@ -31,7 +31,7 @@ def test_blocks_are_of_one_shape(count, size):
 def test_a_block_that_repeats_a_body_returns_it_once():
     net = MLP(2, width=2048)  # three bodies a block at these sizes, five in two blocks: one is repeated
     X = np.random.default_rng(0).normal(size=(10, 2))
-    model = DeepEnsemble(net, 5).fit(X, X[:, 0])
+    model = DeepEnsemble(net, 5, solver=GradientFlow(time=0.0)).fit(X, X[:, 0])
     assert [block.bodies for block in model._fitted._trained.blocks] == [[0, 1, 2], [3, 4, 4]]
     assert model.functions(X[:1]).shape == (5, 1)
 

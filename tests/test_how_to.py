@@ -65,10 +65,13 @@ def test_the_readme_is_short_and_its_links_lead_to_files():
     [
         "getting_started",
         *(f"how_to/{name}" for name in ("architecture", "activation", "network", "variance", "explore", "many_points")),
+        "how_to/libraries",
     ],
 )
 def test_pages_that_stand_alone(page):
-    run(blocks(DOCS / f"{page}.md", "pycon"), {})
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        run(blocks(DOCS / f"{page}.md", "pycon"), {})
 
 
 def test_claim(monkeypatch):
@@ -91,12 +94,6 @@ def test_torch(tmp_path):
     exec("import torch\n" + in_several_processes, scope)
     torch.distributed.destroy_process_group()
     assert scope["bonus"](scope["obs"]).mean() < before.mean()
-
-
-def test_libraries():
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        run(blocks(DOCS / "how_to" / "libraries.md", "pycon"), {})
 
 
 def test_novelty(tmp_path, monkeypatch):

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import jax
-import jaxtyping
 import ledgers
 import numpy as np
 import pytest
@@ -29,7 +28,8 @@ from rndlib.training.problem import Task
 from rndlib.training.solvers import descent
 from rndlib.training.weights import Role, draw
 
-pytestmark = pytest.mark.check
+# Planted functions lack the annotations that the tests check of others.
+pytestmark = [pytest.mark.check, pytest.mark.usefixtures("as_a_user")]
 
 KERNELS, CHI2, ENSEMBLES, TARGET, SAMPLES, OWN, STREAMS, PRIORS = (
     "00_preliminaries",
@@ -364,14 +364,6 @@ MISTAKES = [
         "sigma_b is not applied", wrapped(linearised, "_affine", bias_of_scale_one), KERNELS, "P1 P5", compiled=True
     ),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _as_a_user():
-    """Without the tests' own check of annotations, which other tests have and planted functions lack."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def failed(notebook: str, claims: str) -> set[str]:
