@@ -9,15 +9,10 @@ def test_target_is_that_of_the_appendix():
     np.testing.assert_array_equal(toy_target(X), [6 - 12, 4, -3 + 2])
 
 
-def test_sizes_and_labels():
-    data = toy(seed=3)
-    assert data.X.shape == (10, 3)
-    assert data.X_test.shape == (5000, 3)
-    np.testing.assert_array_equal(data.y, toy_target(data.X))
-
-
 def test_points_of_one_seed_do_not_depend_on_how_many_are_asked_for():
     small, large = toy(seed=3, n_train=4, n_test=5), toy(seed=3, n_train=40, n_test=50)
+    assert (toy(seed=3).X.shape, toy(seed=3).X_test.shape) == ((10, 3), (5000, 3))
+    np.testing.assert_array_equal(small.y, toy_target(small.X))
     np.testing.assert_array_equal(small.X, large.X[:4])
     np.testing.assert_array_equal(small.X_test, large.X_test[:5])
     assert not np.isin(large.X, large.X_test).any()

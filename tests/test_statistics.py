@@ -130,14 +130,6 @@ def test_a_sharp_variance_is_unbiased_and_has_less_noise(mean_zero):
 # The slope
 
 
-def test_slope_of_a_power_law():
-    widths = [32, 64, 512]
-    differences = np.outer([1.0, 5.0], np.array(widths) ** -1.5)
-    found = statistics.slope(widths, differences)
-    assert found.value == pytest.approx(-1.5)
-    assert found.interval == pytest.approx((-1.5, -1.5))
-
-
 def test_slope_covers():
     """A bias as large as the variance at width 32 that falls as 1 / width, seen over the floor of 512 heads."""
     rng = np.random.default_rng(9)

@@ -66,10 +66,11 @@ WIDTHS = [64, 256, 1024]
 
 
 @pytest.mark.parametrize("exponent", [-0.5, -1.0, 0.0])
-def test_rate_is_the_distance_from_the_expected_slope(exponent):
-    found = statistics.rate(WIDTHS, np.array([[3.0], [7.0]]) * np.array(WIDTHS, float) ** exponent, -0.5)
-    assert found.value == pytest.approx(abs(exponent + 0.5))
-    assert found.interval == pytest.approx((exponent, exponent))
+def test_the_slope_of_a_power_law_and_its_distance_from_the_expected_one(exponent):
+    differences = np.array([[3.0], [7.0]]) * np.array(WIDTHS, float) ** exponent
+    slope, rate = statistics.slope(WIDTHS, differences), statistics.rate(WIDTHS, differences, -0.5)
+    assert (slope.value, rate.value) == pytest.approx((exponent, abs(exponent + 0.5)))
+    assert slope.interval == rate.interval == pytest.approx((exponent, exponent))
 
 
 def test_rate_takes_the_farther_end():

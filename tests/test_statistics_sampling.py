@@ -141,10 +141,3 @@ def test_dependence_of_samples_covers(heads):
             low, high = statistics.dependence_of_samples(of, F @ F.T, heads).interval or (0.0, 0.0)
             missed[truth] += not low <= truth <= high
     assert missed.max() <= most(40, 0.15)
-
-
-def test_repeats_counts_columns():
-    samples = np.array([[1.0, 2.0, 1.0, 1.0], [0.0, 0.0, 0.0, 5.0]])
-    assert statistics.repeats(samples).value == 1
-    assert statistics.repeats(samples).value > CLAIMS["S2-draws"].tolerance
-    assert statistics.repeats(samples[:, ::-1]).value == 1
