@@ -3,24 +3,18 @@
 import base64
 import json
 import re
-from pathlib import Path
 
 import ledgers
 import pytest
 
-from rndlib.paper import parameters
+from rndlib.paper import parameters, sources
 from rndlib.paper.evidence.ledger import rounded
 
 pytestmark = pytest.mark.tools
 
-PLACE = Path(__file__).parent.parent / "notebooks"
+PLACE = sources.NOTEBOOKS
 STORED = sorted(PLACE.glob("*.ipynb"))
 each = pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
-
-
-def code_cells(path):
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    return [cell for cell in cells if cell["cell_type"] == "code" and "".join(cell["source"]).strip()]
 
 
 def test_every_notebook_is_a_pair_and_every_pair_a_notebook():
@@ -39,7 +33,7 @@ def test_pair_says_the_same(path):
 
 @each
 def test_outputs_are_stored_and_clean(path):
-    cells = code_cells(path)
+    cells = sources.cells(path.stem)
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
     outputs = [output for cell in cells for output in cell["outputs"]]
     assert any(output["output_type"] in ("display_data", "execute_result") for output in outputs)
@@ -52,7 +46,7 @@ def test_outputs_are_stored_and_clean(path):
 )
 def test_the_readme_shows_the_figures_that_are_stored(figure, notebook, place):
     shown = (PLACE.parent / "docs" / f"{figure}.png").read_bytes()
-    outputs = [o for cell in code_cells(PLACE / f"{notebook}.ipynb") for o in cell["outputs"]]
+    outputs = [o for cell in sources.cells(notebook) for o in cell["outputs"]]
     stored = [base64.b64decode(o["data"]["image/png"]) for o in outputs if "image/png" in o.get("data", {})]
     assert shown == stored[place]
 
@@ -61,7 +55,7 @@ def test_every_notebook_has_small_sizes_of_its_own_parameters():
     assert sorted(path.stem for path in (PLACE / "smoke").iterdir()) == [path.stem[:2] for path in STORED]
     for path in STORED:
         declared: dict[str, object] = {}
-        exec("".join(code_cells(path)[0]["source"]), declared)
+        exec("".join(sources.cells(path.stem)[0]["source"]), declared)
         values = ledgers.small(path.stem)
         assert set(values) <= set(declared)
         assert values != {name: declared[name] for name in values}
