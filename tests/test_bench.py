@@ -1,4 +1,4 @@
-"""The bench and the studies: harness, record, and that peers do what they are timed for. Never their times."""
+"""The bench: harness, record, and that peers do what they are timed for. Never their times."""
 
 import bench
 import numpy as np
