@@ -1,7 +1,5 @@
 """Activations, Gaussian expectations and kernels, against references that share no code with them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import quadrature
@@ -136,32 +134,6 @@ def test_kernel_matches_quadrature(name, sigma_w, sigma_b, depth):
         assert error[:, sine > 1e-3].max() < 1e-12
 
 
-def test_tangent_kernel_of_a_finite_network():
-    """The recursion itself, from gradients written out by hand; the printed one is many standard errors away."""
-    net = MLP(3, width=512, depth=3, activation="tanh", sigma_w=1.5, sigma_b=0.5)
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(2, 3))
-    n, w, b = net.width, net.sigma_w, net.sigma_b
-    draws = []
-    for _ in range(40):
-        W1, W2, w3 = rng.normal(size=(n, 3)), rng.normal(size=(n, n)), rng.normal(size=n)
-        z1 = w / np.sqrt(3) * X @ W1.T + b * rng.normal(size=n)
-        z2 = w / np.sqrt(n) * np.tanh(z1) @ W2.T + b * rng.normal(size=n)
-        delta2 = w / np.sqrt(n) * w3 * (1 - np.tanh(z2) ** 2)
-        delta1 = w / np.sqrt(n) * (delta2 @ W2) * (1 - np.tanh(z1) ** 2)
-        into1, into2, into3 = (w**2 * x @ x.T / x.shape[1] + b**2 for x in (X, np.tanh(z1), np.tanh(z2)))
-        draws.append(into3 + delta2 @ delta2.T * into2 + delta1 @ delta1.T * into1)
-    mean, error = np.mean(draws, 0), np.std(draws, 0, ddof=1) / np.sqrt(len(draws))
-    k = kernels.kernel(net, X)
-    shallow, linear = kernels.kernel(replace(net, depth=2), X), kernels.kernel(replace(net, depth=1), X)
-    printed = shallow.ntk * (shallow.body / linear.ntk) + k.nngp
-    # Three entries, 40 draws: |t| > 6 has a probability below 1e-5. The bias, O(1/width), is of the order of one
-    # draw's variance, 40 squared standard errors, relative to the mean: added to the margin.
-    margin = 6 * error + 40 * error**2 / mean
-    assert (np.abs(mean - k.ntk) < margin).all()
-    assert (np.abs(mean - printed) > margin).any()
-
-
 # ---------------------------------------------------------------------------------------------- properties
 
 
@@ -170,9 +142,12 @@ def test_tangent_kernel_of_a_finite_network():
 def test_kernel_of_points_with_themselves(fields, seed, n):
     net = MLP(**fields)
     X = np.random.default_rng(seed).normal(size=(n, net.in_dim))
-    k, d = kernels.kernel(net, X), kernels.diagonal(net, X)
-    for matrix, vector in zip(parts(k), parts(d), strict=True):
+    k, d, among = kernels.kernel(net, X), kernels.diagonal(net, X), kernels.kernel(net, X, X)
+    # Of repeated points: exact but for rounding, also for relu; but for what is interpolated at other nodes.
+    rtol = 1e-12 if net.activation in KINKS + SMOOTH else 2 * PROMISED[fields["activation"]]
+    for matrix, vector, again in zip(parts(k), parts(d), parts(among), strict=True):
         assert matrix.dtype == vector.dtype == np.float64
+        np.testing.assert_allclose(again.diagonal(), vector, rtol=rtol)
         np.testing.assert_array_equal(matrix, matrix.T)
         np.testing.assert_array_equal(matrix.diagonal(), vector)
         # An entry is off by at most `rounding`, an eigenvalue by at most n times that.
@@ -197,17 +172,6 @@ def test_kernel_between_two_sets(fields, seed, n1, n2):
     np.testing.assert_allclose(permuted, k[:, order1][:, :, order2], rtol=0, atol=atol)
     rotation = np.linalg.qr(rng.normal(size=(net.in_dim, net.in_dim)))[0]
     np.testing.assert_allclose(parts(kernels.kernel(net, X1 @ rotation, X2 @ rotation)), k, rtol=0, atol=atol)
-
-
-@few
-@given(networks, seeds)
-def test_repeated_points_have_the_diagonal_kernel(fields, seed):
-    net = MLP(**fields)
-    X = np.random.default_rng(seed).normal(size=(5, net.in_dim))
-    again = np.array([row.diagonal() for row in parts(kernels.kernel(net, X, X))])
-    # Exact but for rounding, also for relu; but for what is interpolated at other nodes.
-    rtol = 1e-12 if net.activation in KINKS + SMOOTH else 2 * PROMISED[fields["activation"]]
-    np.testing.assert_allclose(again, parts(kernels.diagonal(net, X)), rtol=rtol)
 
 
 @pytest.mark.parametrize("shape", [(1, 5000), (5000, 1), (70, 1100)])
@@ -245,20 +209,15 @@ def test_symmetric_tiles_join_up(name, n):
 # ---------------------------------------------------------------------------------------------- arguments
 
 
-def test_lists_and_float32_are_taken_as_float64():
+def test_lists_and_float32_are_taken_as_float64_and_inputs_are_left_alone():
     net = MLP(2)
     X = np.array([[0.5, 1], [-2, 0.25]])
+    before = X.copy()
     for given_as in (X.tolist(), X.astype(np.float32)):
         k = kernels.kernel(net, given_as)
         assert k.ntk.dtype == np.float64
         np.testing.assert_array_equal(k.ntk, kernels.kernel(net, X).ntk)
-
-
-def test_inputs_are_left_alone():
-    X = np.random.default_rng(0).normal(size=(4, 3))
-    before = X.copy()
-    kernels.kernel(MLP(3), X)
-    kernels.kernel(MLP(3), X, X)
+    kernels.kernel(net, X, X)
     np.testing.assert_array_equal(X, before)
 
 

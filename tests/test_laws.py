@@ -1,6 +1,6 @@
 """The laws against formulas written out with matrix exponentials and repeated steps, and at their limits."""
 
-from functools import partial
+from functools import cache, partial
 from math import inf
 
 import jaxtyping
@@ -19,7 +19,7 @@ X = RNG.normal(size=(8, 3))
 Y = X.sum(1) - 2 * X.prod(1)
 X_TEST = np.vstack([X[:2], RNG.normal(size=(5, 3))])
 NETS = {"mlp": NET, "kernels of a function": partial(kernels.kernel, NET)}
-TIMES = [0, 0.3, 20, 4e3, inf]
+TIMES = [0.3, 4e3, inf]
 NOISES = [0, 1e-2, 0.7]
 
 # Condition number of Theta on X, checked below: solving loses a factor of it times eps in G, and kernels of order 1.
@@ -30,12 +30,17 @@ few = settings(max_examples=25, deadline=None, derandomize=True)
 seeds = st.integers(0, 2**32 - 1)
 
 
+@cache
+def kernel(*points: bytes):
+    return kernels.kernel(NET, *(np.frombuffer(of).reshape(-1, 3) for of in points))
+
+
 def theta(A, B):
-    return kernels.kernel(NET, A, B).ntk
+    return kernel(A.tobytes(), B.tobytes()).ntk
 
 
 def kappa(A, B):
-    return kernels.kernel(NET, A, B).nngp
+    return kernel(A.tobytes(), B.tobytes()).nngp
 
 
 def decay(A, time):
@@ -85,25 +90,23 @@ def test_posterior(net, noise_std):
     agrees(law, C.T @ np.linalg.solve(A, Y), theta(X_TEST, X_TEST) - C.T @ np.linalg.solve(A, C))
 
 
-@pytest.mark.parametrize("net", NETS.values(), ids=NETS)
 @pytest.mark.parametrize("noise_std", NOISES)
 @pytest.mark.parametrize("time", TIMES)
-def test_bayesian_rnd_error(net, time, noise_std):
+def test_bayesian_rnd_error(time, noise_std):
     A, C = theta(X, X) + noise_std**2 * np.eye(len(X)), theta(X, X_TEST)
     # The error starts as GP(0, Theta), with the jitter on X only, and is driven to 0 there: its covariance written
     # as that of e(x) - G^T e(X), rather than with E^2 as in the law's docstring.
     G = gain(A, C, decay(A, time))
     cov = theta(X_TEST, X_TEST) - G.T @ C - C.T @ G + G.T @ A @ G
-    agrees(laws.bayesian_rnd_error(net, X, X_TEST, time, noise_std, full_cov=True), np.zeros(len(X_TEST)), cov)
+    agrees(laws.bayesian_rnd_error(NET, X, X_TEST, time, noise_std, full_cov=True), np.zeros(len(X_TEST)), cov)
 
 
-@pytest.mark.parametrize("full_cov", [False, True])
-def test_without_full_covariance_the_rest_is_the_same(full_cov):
+def test_without_full_covariance_the_rest_is_the_same():
     for name, args in CALLS.items():
-        with_cov, law = getattr(laws, name)(*args, full_cov=True), getattr(laws, name)(*args, full_cov=full_cov)
+        with_cov, law = getattr(laws, name)(*args, full_cov=True), getattr(laws, name)(*args)
         close(law.mean, with_cov.mean, 1e-14)
         close(law.var, with_cov.var, 1e-14)
-        assert (law.cov is not None) == full_cov
+        assert law.cov is None
         np.testing.assert_array_equal(with_cov.cov, with_cov.cov.T)
         np.testing.assert_array_equal(with_cov.cov.diagonal(), with_cov.var)
         # Off the diagonal an error of ROUNDING an entry, over 7 points.
@@ -317,7 +320,6 @@ def test_bad_arrays(name, argument, value, message):
         ({"time": 0.25, "learning_rate": 0.1}, r"time = 0.25 is 2.5 steps"),
         ({"learning_rate": 0.1}, r"time = inf is not a finite number of steps .* leave learning_rate out"),
         ({"time": 1.0, "learning_rate": 1e-320}, "not a finite number of steps"),
-        ({"time": 10.0, "learning_rate": 10.0}, r"less than 2 / lambda_max = [\d.]+ here: lower it"),
     ],
 )
 def test_bad_schedules(name, options, message):
@@ -328,7 +330,7 @@ def test_bad_schedules(name, options, message):
 def test_the_learning_rate_is_refused_from_its_limit_on():
     limit = 2 / np.linalg.eigvalsh(theta(X, X))[-1]
     laws.ensemble(NET, X, Y, X_TEST, 3 * 0.999 * limit, learning_rate=0.999 * limit)
-    with pytest.raises(ValueError, match="2 / lambda_max"):
+    with pytest.raises(ValueError, match=r"less than 2 / lambda_max = [\d.]+ here: lower it"):
         laws.ensemble(NET, X, Y, X_TEST, 3 * 1.001 * limit, learning_rate=1.001 * limit)
 
 

@@ -16,7 +16,7 @@ X_TEST = np.vstack([X[:2], RNG.normal(size=(4, 3))])
 GROWING = [laws.Stage(X[:n], Y[:n], t) for n, t in ((3, 0.4), (6, inf), (9, inf))]
 SLIDING = [laws.Stage(X[i : i + 4], Y[i : i + 4]) for i in range(0, 6, 2)]
 BATCHES = [laws.Stage(X[k::3], Y[k::3] + again, t) for again in (0, 1) for k, t in ((0, 0.1), (1, inf), (2, 3.0))]
-SCHEDULES = {"growing": GROWING, "sliding": SLIDING, "batches": BATCHES}
+SCHEDULES = {"one": [laws.Stage(X, Y, 0.5)], "growing": GROWING, "sliding": SLIDING, "batches": BATCHES}
 KINDS = {"ensemble": (1, "nngp"), "rnd": (2, "nngp"), "bayesian_rnd": (1, "ntk")}
 
 
@@ -48,28 +48,6 @@ def test_a_stream_is_training_in_turn(schedule, kind):
     agrees(law.mean, mean)
     agrees(law.cov, cov)
     agrees(laws.stream(NET, stages, X_TEST, kind).var, cov.diagonal())
-
-
-@pytest.mark.parametrize("time", [0.5, inf])
-def test_one_stage_is_the_law_of_one_fit(time):
-    stage = [laws.Stage(X, Y, time)]
-    for kind, law in (
-        ("ensemble", laws.ensemble(NET, X, Y, X_TEST, time, full_cov=True)),
-        ("rnd", laws.rnd_error(NET, X, X_TEST, time, full_cov=True)),
-        ("bayesian_rnd", laws.bayesian_rnd_error(NET, X, X_TEST, time, full_cov=True)),
-    ):
-        found = laws.stream(NET, stage, X_TEST, kind, full_cov=True)
-        agrees(found.mean, law.mean)
-        agrees(found.cov, law.cov)
-
-
-def test_bayesian_rnd_has_the_posterior_of_nested_stages_alone():
-    posterior = laws.posterior(NET, X, Y, X_TEST)
-    agrees(laws.stream(NET, GROWING, X_TEST, "bayesian_rnd").var, posterior.var)
-    visited = np.vstack([stage.X for stage in SLIDING])
-    left = laws.stream(NET, SLIDING, X, "bayesian_rnd").var / kernels.diagonal(NET, X).ntk
-    assert len(np.unique(visited, axis=0)) == 8
-    assert left[4:8].max() < 1e-9 < 1e-4 < left[:4].min()  # the first points have been visited, and are not known
 
 
 @pytest.mark.parametrize(
