@@ -58,6 +58,13 @@ def jacobian(net: MLP, params, X) -> np.ndarray:
     return np.concatenate([np.asarray(block).reshape(size, -1) for block in jax.tree.leaves(blocks)], axis=1)
 
 
+def bayesian_target(net: MLP, params, directions, X) -> np.ndarray:
+    """J_theta u(x) psi of one network by the whole Jacobian, the last layer's part of psi zero: (heads, N)."""
+    psi = np.concatenate([array.ravel() for layer in directions for array in layer])
+    J = in_float64(jacobian)(net, params, X).reshape(len(X), len(params[-1][1]), -1)
+    return (J[:, :, : psi.size] @ psi).T
+
+
 def body(params, index: int):
     """One network of a stack of them."""
     return jax.tree.map(lambda a: a[index], params)

@@ -5,13 +5,17 @@ from typing import Any
 import numpy as np
 from networks import body, relative, runge_kutta, values
 
-from rndlib import kernels
+from rndlib import MLP, kernels
 from rndlib.training import backends
 from rndlib.training import problem as training
 from rndlib.training.integration import Integration
 from rndlib.training.problem import Spectrum
 from rndlib.training.weights import Role, draw, draw_offsets
 
+# Shared by tests of training, so that JAX compiles it once for all of them.
+NET = MLP(3, width=128, sigma_b=0.5)
+# Five points on three axes: every mode of the kernel has trained by t = 15, so that explicit methods get there.
+AXES = 1.5 * np.vstack([np.eye(3), -np.eye(3)[:2]])
 X_TEST = np.random.default_rng(2).normal(size=(200, 3))
 REFERENCES: dict[tuple, np.ndarray] = {}
 """By problem and time, as both backends are held to the same."""

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from networks import BACKENDS, body, jacobian, loss, relative, values
-from problems import X_TEST, Problem, worst
+from problems import AXES, NET, X_TEST, Problem, worst
 from sklearn.datasets import load_diabetes
 
 from rndlib import MLP, BayesianRND, DeepEnsemble, DivergenceError, GradientFlow, kernels
@@ -27,8 +27,6 @@ from rndlib.training.report import SlowWarning
 
 RTOL = GradientFlow().rtol
 
-# Five points on three axes: every mode of the kernel has trained by t = 15, so that explicit methods get there.
-AXES = 1.5 * np.vstack([np.eye(3), -np.eye(3)[:2]])
 CONVERGED = 15.0
 # Enough heads on five points for the path that never forms the kernel.
 MANY = DENSE_MANY // len(AXES) + 2
@@ -42,8 +40,6 @@ def residual(problem, params):
 
 
 # ---------------------------------------------------------------------------------------- independent integrators
-
-NET = MLP(3, width=128, sigma_b=0.5)
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
@@ -80,8 +76,9 @@ def test_the_reference_against_an_adaptive_one():
     assert relative(problem.functions(problem.train(GradientFlow(1.0))[0])[0], exact) <= RTOL
 
 
-@pytest.mark.parametrize("time", [0.1, 1.0, inf])
+@pytest.mark.parametrize("time", [1.0, inf, 1e9, 1e300])
 def test_flow(problem, time):
+    """At a time, in the limit, and at times so long that they are the limit."""
     params, report = problem.train(GradientFlow(time))
     assert worst(problem.functions(params), problem.reference(min(time, CONVERGED))) <= RTOL
     assert report.time == time
@@ -98,12 +95,12 @@ def test_flow_with_noise(heads, bodies, time, backend):
     assert worst(problem.functions(params), problem.reference(min(time, CONVERGED))) <= RTOL
 
 
-@pytest.mark.parametrize("depth", [3])
+@pytest.mark.torch
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
-def test_other_networks(depth, activation, backend):
-    problem = Problem(
-        MLP(3, width=128, depth=depth, activation=activation, sigma_b=0.5), AXES, bodies=3, backend=backend
-    )
+def test_other_networks(activation):
+    """On PyTorch, with which JAX agrees on such networks (tests/test_backends.py)."""
+    net = MLP(3, width=128, depth=3, activation=activation, sigma_b=0.5)
+    problem = Problem(net, AXES, bodies=3, backend="torch")
     params, _ = problem.train(GradientFlow(1.0))
     assert worst(problem.functions(params), problem.reference(1.0)) <= RTOL
 
@@ -111,12 +108,11 @@ def test_other_networks(depth, activation, backend):
 # --------------------------------------------------------------------------------------------------- finer steps
 
 
-@pytest.mark.parametrize(("width", "seeds"), [(128, 6), (2048, 2)])
 @pytest.mark.parametrize("time", [5.0, inf])
-def test_the_accuracy_asked_for(width, seeds, time):
+def test_the_accuracy_asked_for(time):
     """On the paper's data, each network on its own: the error estimate must be right for every one of them."""
-    for seed in range(seeds):
-        problem = Problem(MLP(3, width=width), np.random.default_rng(seed).normal(size=(10, 3)), seed=seed)
+    for seed in range(6):
+        problem = Problem(MLP(3, width=128), np.random.default_rng(seed).normal(size=(10, 3)), seed=seed)
         fine = problem.functions(problem.train(GradientFlow(time, rtol=1e-5))[0])
         for rtol in (1e-2, 1e-3, 1e-4):
             params, report = problem.train(GradientFlow(time, rtol))
@@ -126,7 +122,7 @@ def test_the_accuracy_asked_for(width, seeds, time):
 
 @pytest.mark.parametrize("time", [5.0, inf])
 def test_the_accuracy_asked_for_with_many_heads(time):
-    problem = Problem(MLP(3, width=512), np.random.default_rng(0).normal(size=(10, 3)), heads=32)
+    problem = Problem(MLP(3, width=256), np.random.default_rng(0).normal(size=(10, 3)), heads=16)
     # The linear systems of many heads are solved to four digits; what that leaves in the function is near 1e-5.
     fine, _ = problem.train(GradientFlow(time, rtol=5e-5))
     for rtol in (1e-2, 1e-3):
@@ -145,7 +141,7 @@ def test_the_accuracy_asked_for_by_all_that_follow_a_pilot(width, time):
 
     def fit(rtol):
         y = 3 * np.sin(X.sum(1))
-        model = DeepEnsemble(MLP(3, width=width), members=200, seed=1, solver=GradientFlow(time, rtol)).fit(X, y)
+        model = DeepEnsemble(MLP(3, width=width), members=100, seed=1, solver=GradientFlow(time, rtol)).fit(X, y)
         return model.functions(x_test)[:, None], model.report
 
     fine, _ = fit(1e-4)  # What is left of it is at most a twentieth of the finest accuracy below.
@@ -200,9 +196,7 @@ def ill_conditioned(sigma_b):
     return X
 
 
-@pytest.mark.parametrize(
-    ("width", "sigma_b", "heads"), [(128, 0.1, 1), (128, 1.0, 1), (4096, 1.0, 1), (512, 0.1, 32), (512, 1.0, 512)]
-)
+@pytest.mark.parametrize(("width", "sigma_b", "heads"), [(128, 0.1, 1), (128, 1.0, 1), (256, 0.1, 16), (128, 1.0, 128)])
 def test_training_points_are_fitted(width, sigma_b, heads):
     problem = Problem(MLP(3, width=width, sigma_b=sigma_b), ill_conditioned(sigma_b), heads)
     assert 1e5 < np.linalg.cond(problem.theta) < 2.5e5
@@ -211,12 +205,6 @@ def test_training_points_are_fitted(width, sigma_b, heads):
     assert residual(problem, params) <= 1e-6
     assert report.residual <= 1e-6
     assert report.converged
-
-
-def test_a_long_time_is_the_limit(problem):
-    limit = problem.functions(problem.train(GradientFlow(inf))[0])
-    for time in (1e9, 1e300):
-        assert worst(problem.functions(problem.train(GradientFlow(time))[0]), limit) <= 2 * RTOL
 
 
 def test_no_time_is_the_start(problem):
@@ -280,10 +268,11 @@ def test_clock(eigenvalues, time, steps):
 # -------------------------------------------------------------------------------------------------------- divergence
 
 
+@pytest.mark.torch
 def test_more_equations_than_parameters(monkeypatch):
     monkeypatch.setattr(integration, "MOST_STEPS", 64)
     net = MLP(3, width=2)
-    problem = Problem(net, AXES, heads=8)
+    problem = Problem(net, AXES, heads=8, backend="torch")
     problem.y = np.random.default_rng(0).normal(size=problem.y.shape)  # not values of such a network
     J = in_float64(jacobian)(net, body(problem.start, 0), AXES)
     assert J.shape[0] > J.shape[1]
@@ -291,8 +280,10 @@ def test_more_equations_than_parameters(monkeypatch):
         problem.train(GradientFlow(rtol=1e-4))
 
 
-def test_an_accuracy_out_of_reach():
-    problem = Problem(MLP(3, width=4), AXES)
+@pytest.mark.torch
+def test_an_accuracy_out_of_reach(monkeypatch):
+    monkeypatch.setattr(integration, "MOST_STEPS", 64)
+    problem = Problem(MLP(3, width=4), AXES, backend="torch")
     problem.y = 100 * problem.y
     with pytest.raises(DivergenceError, match="asked for rtol = 1e-14"):
         problem.train(GradientFlow(1.0, rtol=1e-14))
@@ -316,8 +307,9 @@ def test_a_training_that_takes_minutes_says_so_before_it_starts(monkeypatch):
             BayesianRND(MLP(10), heads=16, solver=GradientFlow(rtol=0.1)).fit(many)
 
 
+@pytest.mark.torch
 def test_a_bar_counts_evaluations(monkeypatch):
     counted = []
     monkeypatch.setattr("tqdm.tqdm.update", lambda _, count: counted.append(count))
-    report = BayesianRND(MLP(3, width=32), heads=1).fit(np.eye(3)).report
+    report = BayesianRND(MLP(3, width=32), heads=1, backend="torch").fit(np.eye(3)).report
     assert sum(counted) >= report.evaluations - 10  # but for Newton's last steps

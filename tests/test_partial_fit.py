@@ -1,12 +1,13 @@
 """`partial_fit` against the map of training written out for each network; tests/test_streams.py has its law."""
 
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import Any
 
 import numpy as np
 import pytest
-from networks import BACKENDS, body, jacobian, relative, runge_kutta, values
+from networks import BACKENDS, bayesian_target, body, jacobian, relative, runge_kutta, values
 from scipy import linalg
 
 from rndlib import MLP, RND, BayesianEnsemble, BayesianRND, DeepEnsemble, GradientDescent, GradientFlow, Prior
@@ -17,7 +18,7 @@ NET = MLP(3, width=64, sigma_b=0.5)
 RNG = np.random.default_rng(6)
 X, X_TEST = RNG.normal(size=(9, 3)), RNG.normal(size=(12, 3))
 Y = RNG.normal(size=9)
-WINDOWS = [slice(0, 4), slice(2, 7), slice(5, 9)]
+WINDOWS = [slice(0, 4), slice(3, 7), slice(5, 9)]  # of one size, so that they share their programs
 SEED, HEADS, BODIES = 4, 3, 2
 pytestmark = pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")
 
@@ -84,12 +85,6 @@ def by_gradients(start, targets, time=1.0):
     return start
 
 
-def target_of(params, psi, points):
-    J = in_float64(jacobian)(NET, params, points).reshape(len(points), len(params[-1][1]), -1)
-    flat = np.concatenate([np.ravel(array) for layer in psi for array in layer])
-    return (J[:, :, : flat.size] @ flat).T
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_trained_networks_go_on_from_their_weights(backend):
     options = {"seed": SEED, "solver": GradientFlow(1.0), "backend": backend}
@@ -106,16 +101,18 @@ def test_trained_networks_go_on_from_their_weights(backend):
     np.testing.assert_array_equal(rnd.initial(X_TEST), before.initial(X_TEST))
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("directions", ["shared", "independent"])
 def test_bayesian_targets_stay_those_of_the_start(directions):
-    model = in_turn(BayesianRND(NET, HEADS, BODIES, directions=directions, seed=SEED, solver=GradientFlow(1.0)))
+    options = {"directions": directions, "seed": SEED, "solver": GradientFlow(1.0), "backend": "torch"}
+    model = in_turn(BayesianRND(NET, HEADS, BODIES, **options))
     errors = []
     for index in range(BODIES):
         start = body(draw(NET, HEADS, SEED, Role.PREDICTOR, [index]), 0)
         heads = None if directions == "shared" else range(HEADS)
         psi = draw_directions(NET, SEED, [index], heads)
         each = [
-            target_of(start, body(psi, h if directions == "independent" else 0), np.vstack([X, X_TEST]))[h]
+            bayesian_target(NET, start, body(psi, h if directions == "independent" else 0), np.vstack([X, X_TEST]))[h]
             for h in range(HEADS)
         ]
         g = np.stack(each)
@@ -127,22 +124,23 @@ def test_bayesian_targets_stay_those_of_the_start(directions):
     assert relative(model.predict(X_TEST), mean[0]) < 3e-3
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("kind", "depth", "options"), [(BayesianEnsemble, 1, {}), (DeepEnsemble, 2, {"linearised": True})]
 )
 def test_nested_stages_of_linear_networks_are_one_fit(kind, depth, options):
     """To convergence, on all points."""
-    make = partial(kind, MLP(3, width=64, depth=depth, sigma_b=0.5), 3, seed=SEED, **options)
+    make = partial(kind, replace(NET, depth=depth), 3, seed=SEED, backend="torch", **options)
     model, once = make().partial_fit(X[:2], Y[:2]).partial_fit(X[:4], Y[:4]), make().fit(X[:4], Y[:4])
     np.testing.assert_allclose(model.functions(X_TEST), once.functions(X_TEST), atol=1e-8)
 
 
+@pytest.mark.torch
 def test_blocks_of_other_sizes_keep_each_body_its_weights():
     """How bodies are trained together depends on the number of points: 9 bodies, of few points and then of many."""
-    solver, many = GradientDescent(1e-3, 20), RNG.normal(size=(300, 3))
-    net = MLP(3, width=1000)
-    model = RND(net, heads=8, bodies=9, solver=solver).partial_fit(X).partial_fit(many)
-    alone = RND(net, heads=8, bodies=2, solver=solver).partial_fit(X).partial_fit(many)
+    solver, many = GradientDescent(1e-3, 5), RNG.normal(size=(300, 3))
+    make = partial(RND, MLP(3, width=1000), heads=8, solver=solver, backend="torch")
+    model, alone = (make(bodies=bodies).partial_fit(X).partial_fit(many) for bodies in (9, 2))
     np.testing.assert_allclose(model.errors(X_TEST)[:16], alone.errors(X_TEST), rtol=1e-7, atol=1e-9)
     assert {len(block.bodies) for block in model._fitted._trained.blocks} == {1}
 
@@ -159,7 +157,7 @@ def test_what_is_refused():
         (DeepEnsemble(NET, 2, **quick), (X, np.ones((9, 2))), r"y has outputs \(2,\): give \(\)"),
         (BayesianRND(NET, 2, noise_std=0.1, **quick), (X, Y), "noise_std = 0.1: a stream has no noise"),
         (RND(NET, 2, **quick, false_alarms=0.5), (X,), "false_alarms: partial_fit has no threshold"),
-        (RND(NET, 2, linearised=True), (X[[0, 0]],), "X has 1 repeated rows"),
+        (RND(NET, 2, linearised=True, backend="torch"), (X[[0, 0]],), "X has 1 repeated rows"),
         (RND(NET, 2, **quick), (X[:, :2],), "X has 2 features"),
     ):
         before = model.partial_fit(X, Y).variance(X_TEST)
@@ -168,17 +166,19 @@ def test_what_is_refused():
         np.testing.assert_array_equal(model.variance(X_TEST), before)
 
 
+@pytest.mark.torch
 def test_the_first_call_is_fit_and_fit_begins_anew():
-    model = in_turn(RND(NET, HEADS, linearised=True))
+    make = partial(RND, NET, HEADS, linearised=True, backend="torch")
+    model = in_turn(make())
     assert "laws.stream" in model.report.notes[-1]
-    again = model.fit(X)
-    np.testing.assert_array_equal(again.errors(X_TEST), RND(NET, HEADS, linearised=True).partial_fit(X).errors(X_TEST))
+    np.testing.assert_array_equal(model.fit(X).errors(X_TEST), make().partial_fit(X).errors(X_TEST))
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("linearised", [True, False])
 def test_a_prior_without_features_is_kept(linearised):
     """The last stage is fitted, and where all labels are the prior mean, nothing else is learnt."""
-    last, options = X[WINDOWS[-1]], {"linearised": linearised}
+    last, options = X[WINDOWS[-1]], {"linearised": linearised, "backend": "torch"}
     scaled = in_turn(BayesianRND(NET, 2, prior=Prior(scales=[0.5, 1.0], output_scale=2.0), **options))
     np.testing.assert_allclose(scaled.predict(last), Y[WINDOWS[-1]], rtol=0, atol=1e-5)
     moved = in_turn(BayesianRND(NET, 2, prior=Prior(mean=lambda x: 10 + x[:, 0]), **options), 10 + X[:, 0])
