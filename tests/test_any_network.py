@@ -243,15 +243,6 @@ MODULES = {
     "return an nn.Module": lambda k: k,
     "maps .* return": lambda k: nn.Sequential(nn.Linear(3, k), nn.Unflatten(1, (k, 1))),
 }
-
-
-@pytest.mark.usefixtures("as_a_user")
-@pytest.mark.parametrize("message", MODULES)
-def test_modules_that_cannot_work_are_refused(message):
-    with pytest.raises(ValueError, match=message):
-        kernels.empirical(Module(MODULES[message]), X)
-
-
 FUNCTIONS = {
     "depend on the other rows": lambda params, x: linear_apply(params, x - x.mean(0)),
     "share weights of the head": lambda params, x: (
@@ -263,10 +254,14 @@ FUNCTIONS = {
 
 
 @pytest.mark.usefixtures("as_a_user")
-@pytest.mark.parametrize("message", FUNCTIONS)
-def test_functions_that_cannot_work_are_refused(message):
+@pytest.mark.parametrize(
+    ("make", "network", "message"),
+    [(Module, network, message) for message, network in MODULES.items()]
+    + [(partial(Function, linear_init), network, message) for message, network in FUNCTIONS.items()],
+)
+def test_networks_that_cannot_work_are_refused(make, network, message):
     with pytest.raises(ValueError, match=message):
-        kernels.empirical(Function(linear_init, FUNCTIONS[message]), X)
+        kernels.empirical(make(network), X)
 
 
 @pytest.mark.usefixtures("as_a_user")
@@ -279,13 +274,9 @@ def test_functions_that_cannot_work_are_refused(message):
         ({"X": X, "memory": 8}, "memory = 8: give at least"),
         ({"X": X, "draws": 0}, "draws = 0"),
         ({"X": X, "net": MLP(3)}, "net = MLP.*kernels.kernel"),
+        ({"X": X, "net": Function(linear_init, linear_apply, scales={"w": 1.0})}, "scales names w: give one for each"),
     ],
 )
 def test_bad_input_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         kernels.empirical(**{"net": Function(linear_init, linear_apply), **arguments})
-
-
-def test_scales_by_name_must_name_every_tensor():
-    with pytest.raises(ValueError, match="scales names w: give one for each of"):
-        kernels.empirical(Function(linear_init, linear_apply, scales={"w": 1.0}), X)

@@ -14,7 +14,7 @@ from rndlib.training.weights import Role, draw, draw_directions
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(4, 3))
 BODIES, HEADS, WIDTH = 2, 2, 9
-NETWORKS = [("silu", 1), *((activation, depth) for activation in ("silu", "relu", "softplus") for depth in (2, 3))]
+NETWORKS = [("silu", 1), ("silu", 2), ("relu", 2), ("softplus", 3)]
 
 
 @pytest.fixture(params=BACKENDS)
@@ -42,32 +42,31 @@ def close(found, expected):
     np.testing.assert_allclose(np.ravel(found), np.ravel(expected), rtol=1e-12, atol=1e-11)
 
 
-@pytest.mark.parametrize("together", [0, 8])
 @pytest.mark.parametrize(("activation", "depth"), NETWORKS)
-def test_products_are_those_of_the_jacobian(lib, activation, depth, together):
+def test_products_are_those_of_the_jacobian(lib, activation, depth):
+    """Of bodies one at a time and together."""
     # Biases of no scale at one depth: their part of everything then vanishes.
     net = MLP(3, WIDTH, depth, activation, sigma_w=1.3, sigma_b=0.0 if depth == 3 else 0.7)
     params, change = (draw(net, HEADS, seed, Role.MEMBER, range(BODIES)) for seed in (0, 1))
     v = RNG.normal(size=(BODIES, len(X), HEADS))
     with lib.settings():
-        found = lib.arrays(lib.each(products, net, (X,), (params, change, v), together))
+        both = [lib.arrays(lib.each(products, net, (X,), (params, change, v), together)) for together in (0, 8)]
     for i in range(BODIES):
-        value, along, in_body, back, below, last = body(found, i)
         J = in_float64(jacobian)(net, body(params, i), X)
-        head = J.shape[1] - flat(body(params, i)[-1]).size
-        close(value, in_float64(forward)(net, body(params, i), X))
-        close(along, J @ flat(body(change, i)))
-        close(in_body, J[:, :head] @ flat(body(change, i)[:-1]))
-        close(flat(back), J.T @ v[i].ravel())
-        close(below, J[:, :head] @ J[:, :head].T)
-        close(last, J[:, head:] @ J[:, head:].T)
+        below, last = np.split(J, [J.shape[1] - flat(body(params, i)[-1]).size], axis=1)
+        in_body = below @ flat(body(change, i)[:-1])
+        value, along, back = in_float64(forward)(net, body(params, i), X), J @ flat(body(change, i)), J.T @ v[i].ravel()
+        for found in both:
+            exact = value, along, in_body, back, below @ below.T, last @ last.T
+            for part, expected in zip(body(found, i), exact, strict=True):
+                close(flat(part), expected)
     tangents = lib.tangents(net, params, change[:-1], X)
-    close(np.swapaxes(tangents, 1, 2), found[2])
+    close(np.swapaxes(tangents, 1, 2), both[0][2])
     for_each_head = jax.tree.map(lambda a: np.repeat(a, HEADS, axis=0), change[:-1])
     close(lib.tangents(net, params, for_each_head, X), tangents)
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("depth", [1, 3])
 def test_several_at_once_are_each_alone(lib, depth):
     net = MLP(3, WIDTH, depth, sigma_b=0.5)
     params, changes = draw(net, 1, 0, Role.MEMBER, [0]), draw(net, 1, 1, Role.MEMBER, range(5))

@@ -17,6 +17,7 @@ from rndlib.jax import Function
 from rndlib.paper.fitted import tangent_kernels
 from rndlib.training import weights
 
+pytestmark = pytest.mark.torch
 DATA = datasets.toy(seed=0, n_test=4)
 FLOW = GradientFlow(rtol=0.05)
 
@@ -39,9 +40,10 @@ MODELS = {
     "ensemble": lambda net: DeepEnsemble(net, 3, solver=FLOW),
     "Bayesian ensemble": lambda net: BayesianEnsemble(net, 3, noise_std=0.1, solver=FLOW),
 }
-NETS = {"MLP": MLP(3, width=32), "function": Function(init, apply)}
-CASES = {f"{name} of an MLP": partial(make, NETS["MLP"]) for name, make in MODELS.items()}
-CASES |= {f"{name} of a function": partial(MODELS[name], NETS["function"]) for name in ("shared", "linearised")}
+NET, FUNCTION = MLP(3, width=32), Function(init, apply)
+# An MLP on PyTorch, which compiles nothing.
+CASES = {f"{name} of an MLP": lambda make=make: make(NET).set_params(backend="torch") for name, make in MODELS.items()}
+CASES |= {f"{name} of a function": partial(MODELS[name], FUNCTION) for name in ("shared", "linearised")}
 CASES |= {f"{kind.__name__}, automatic": kind for kind in (RND, BayesianRND, DeepEnsemble, BayesianEnsemble)}
 
 
@@ -95,7 +97,7 @@ def test_nothing_is_drawn_after_the_fit(case, monkeypatch):
 
 def test_a_setting_of_jax_changes_no_number():
     """It decides which numbers a key stands for."""
-    model = BayesianRND(Function(init, apply), 3, 2, solver=FLOW).fit(DATA.X, DATA.y)
+    model = MODELS["shared"](FUNCTION).fit(DATA.X, DATA.y)
     config: Any = jax.config
     before, setting = told(model), config.jax_threefry_partitionable
     try:
@@ -108,7 +110,7 @@ def test_a_setting_of_jax_changes_no_number():
 
 @pytest.mark.check
 def test_another_process_says_the_same(tmp_path):
-    model = BayesianRND(MLP(3, width=32), 3, 2, noise_std=0.1, solver=FLOW).fit(DATA.X, DATA.y)
+    model = BayesianRND(NET, 3, 2, noise_std=0.1, solver=FLOW).fit(DATA.X, DATA.y)
     path, found = tmp_path / "model.pickle", tmp_path / "found.npy"
     path.write_bytes(pickle.dumps((model, DATA.X_test)))
     program = (
@@ -123,7 +125,7 @@ def test_another_process_says_the_same(tmp_path):
 def test_a_linearised_prediction_does_not_pass_over_the_training_set(monkeypatch):
     from rndlib.training import linear
 
-    model = BayesianRND(MLP(3, width=32), 3, 2, linearised=True).fit(DATA.X, DATA.y)
+    model = BayesianRND(NET, 3, 2, linearised=True, backend="torch").fit(DATA.X, DATA.y)
     monkeypatch.setattr(linear, "pulled_back", lambda *_: pytest.fail("the training set is used"))
     model.predict(DATA.X_test, return_std=True)
     model.errors(DATA.X_test)
