@@ -66,9 +66,9 @@ def test_the_steps_are_those_of_the_definition(optimizer, backend):
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_backends_agree(optimizer):
-    solver = quick(optimizer, OPTIMIZERS[optimizer])
+def test_backends_agree():
+    """With noise, whose pull to the start is a part of the slope, whatever the optimiser makes of it."""
+    solver = quick("adam", OPTIMIZERS["adam"])
 
     def errors(backend):
         model = BayesianRND(NET, 3, 2, noise_std=0.3, backend=backend, solver=solver).fit(X, Y)
@@ -137,8 +137,9 @@ def test_divergence_is_an_error(backend, rate):
         DeepEnsemble(NET, 2, backend=backend, solver=quick("sgd", rate)).fit(X, Y)
 
 
+@pytest.mark.torch
 def test_one_seed_one_order_and_members_of_their_own():
-    fit = partial(DeepEnsemble, NET, solver=quick("sgd", 0.2))
+    fit = partial(DeepEnsemble, NET, backend="torch", solver=quick("sgd", 0.2))
     functions = fit(3).fit(X, Y).functions(X_TEST)
     np.testing.assert_array_equal(fit(3).fit(X, Y).functions(X_TEST), functions)
     # How many train together changes nothing but rounding.
@@ -150,10 +151,11 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("stream", "shown", "expected"), [(Terminal, True, True), (io.StringIO, True, False), (Terminal, False, False)]
 )
 def test_progress_is_for_terminals(monkeypatch, stream, shown, expected):
     monkeypatch.setattr(sys, "stderr", stream())
-    DeepEnsemble(NET, 2, solver=quick("sgd", 0.1, progress=shown)).fit(X, Y)
+    DeepEnsemble(NET, 2, backend="torch", solver=quick("sgd", 0.1, progress=shown)).fit(X, Y)
     assert ("epoch" in sys.stderr.getvalue()) == expected  # pyright: ignore[reportAttributeAccessIssue]
