@@ -42,10 +42,9 @@ def test_the_kernel_is_that_of_networks():
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("activation", [MISH, "elu"])
 @pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning")
-def test_both_backends_train_it_alike(activation):
-    net = MLP(3, width=16, activation=activation)
+def test_both_backends_train_it_alike():
+    net = MLP(3, width=16, activation=MISH)
     assert pickle.loads(pickle.dumps(net)) == net
     assert hash(pickle.loads(pickle.dumps(net))) == hash(net)
     jax, torch = (

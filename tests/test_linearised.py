@@ -52,7 +52,7 @@ def kernels(model: RND | BayesianRND) -> np.ndarray:
     return tangent_kernels(model, ALL)[:, 0, 0]
 
 
-@pytest.mark.parametrize(("estimator", "time"), [(RND, 1.0), (RND, inf), (BayesianRND, inf)])
+@pytest.mark.parametrize(("estimator", "time"), [(RND, 1.0), (BayesianRND, inf)])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_errors_follow_gradient_flow_of_the_linearised_network(name, estimator, time):
     net, backend = NETWORKS[name]
@@ -65,7 +65,7 @@ def test_errors_follow_gradient_flow_of_the_linearised_network(name, estimator, 
         np.testing.assert_allclose(error, before - (theta[:, :N] @ v).T, rtol=0, atol=1e-8 * np.abs(before).max())
 
 
-@pytest.mark.parametrize(("name", "noise_std"), [("jax", 0.0), ("torch", 0.1), ("module", 0.1)])
+@pytest.mark.parametrize(("name", "noise_std"), [("torch", 0.0), ("module", 0.1)])
 def test_samples_are_draws_from_the_posterior_of_the_network_s_own_kernel(name, noise_std):
     """On one narrow body, where heads that share parameters are far from it."""
     (net, backend), heads = NETWORKS[name], 1000
@@ -89,7 +89,7 @@ def test_samples_are_draws_from_the_posterior_of_the_network_s_own_kernel(name, 
     assert np.abs(np.arctanh(apart - np.eye(5)) - np.arctanh(expected - np.eye(5))).max() < 5 / np.sqrt(heads)
 
 
-@pytest.mark.parametrize("name", ["torch", "function"])
+@pytest.mark.parametrize("name", ["torch", "module"])
 def test_heads_are_taken_a_few_at_a_time(name, monkeypatch):
     net, backend = NETWORKS[name]
     make = partial(BayesianRND, net, heads=3, linearised=True, backend=backend)
@@ -98,20 +98,22 @@ def test_heads_are_taken_a_few_at_a_time(name, monkeypatch):
     np.testing.assert_allclose(make().fit(DATA.X, DATA.y).sample_y(DATA.X_test, 3), expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("net", [Module(small), Function(drawn, applied)], ids=["module", "function"])
-def test_derivatives_are_taken_at_a_few_points_at_a_time(net, monkeypatch):
-    model = BayesianRND(net, heads=3, linearised=True).fit(DATA.X, DATA.y)
-    expected = model.errors(DATA.X_test)
-    size = net.parameters(1)
-    monkeypatch.setattr(linearised, "FORMED", 4 * size)  # four points, which divide neither N nor the test points
-    jax.clear_caches()
-    again = BayesianRND(net, heads=3, linearised=True).fit(DATA.X, DATA.y)
-    np.testing.assert_allclose(again.errors(DATA.X_test), expected, rtol=1e-9, atol=1e-9)
-    jax.clear_caches()
+@pytest.mark.parametrize(
+    "make", [partial(Module, small), partial(Function, drawn, applied)], ids=["module", "function"]
+)
+def test_derivatives_are_taken_at_a_few_points_at_a_time(make, monkeypatch):
+    def errors() -> np.ndarray:
+        """Of another network object each time, for which JAX compiles anew."""
+        return BayesianRND(make(), heads=3, linearised=True).fit(DATA.X, DATA.y).errors(DATA.X_test)
+
+    expected = errors()
+    # Four points, which divide neither N nor the test points.
+    monkeypatch.setattr(linearised, "FORMED", 4 * make().parameters(1))
+    np.testing.assert_allclose(errors(), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_each_body_has_a_mean_of_its_own():
-    model = BayesianRND(MLP(3, width=32), heads=2, bodies=2, linearised=True).fit(DATA.X, DATA.y)
+    model = BayesianRND(MLP(3, width=32), heads=2, bodies=2, linearised=True, backend="torch").fit(DATA.X, DATA.y)
     samples, errors = model.sample_y(DATA.X_test, 4, random_state=1).T, model.errors(DATA.X_test)
     order = np.random.default_rng(1).permutation(4)
     means = samples - errors[order]
