@@ -38,12 +38,6 @@ def test_functions_and_products_of_gradients_are_those_of_the_drawn_weights(dept
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max() + 1e-13)
 
 
-def test_a_network_does_not_depend_on_how_many_there_are():
-    np.testing.assert_array_equal(initial.functions(NET, X, 7, seed=SEED)[:2], initial.functions(NET, X, 2, seed=SEED))
-    for many, few in zip(*(initial.tangent_kernels(NET, X, n, seed=SEED) for n in (7, 2)), strict=True):
-        np.testing.assert_allclose(many[:2], few, rtol=1e-12)
-
-
 @pytest.mark.torch
 def test_an_ensemble_starts_there_and_its_kernels_move():
     """Those of RND, too, which are of every two heads. On PyTorch, which compiles nothing."""

@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from rndlib import MLP
 from rndlib.training.weights import Role, draw, draw_directions, draw_offsets, stream
@@ -19,19 +18,6 @@ def flat(params):
 
 def same(a, b):
     np.testing.assert_array_equal(flat(a), flat(b))
-
-
-def test_shapes():
-    params = draw(NET, 5, 0, Role.PREDICTOR, range(2))
-    assert [(w.shape, b.shape) for w, b in params] == [
-        ((2, 16, 3), (2, 16)),
-        ((2, 16, 16), (2, 16)),
-        ((2, 5, 16), (2, 5)),
-    ]
-    assert [w.shape for w, _ in draw_directions(NET, 0, range(2), None)] == [(2, 16, 3), (2, 16, 16)]
-    assert [w.shape for w, _ in draw_directions(NET, 0, range(2), range(5))] == [(10, 16, 3), (10, 16, 16)]
-    assert draw_directions(MLP(3, depth=1), 0, range(2), None) == []
-    assert draw_offsets(0, range(2), 7, 5).shape == (2, 7, 5)
 
 
 def test_what_a_seed_means():
@@ -70,11 +56,6 @@ def test_seeds_roles_bodies_and_heads_share_no_numbers():
         numbers += [draw_offsets(seed, range(3), 5, 4)]
     every = np.concatenate([part.ravel() for part in numbers])
     assert len(np.unique(every)) == len(every)
-
-
-def test_entries_are_standard_normal():
-    numbers = flat(draw(MLP(3, width=128, depth=3), 8, 2, Role.MEMBER, range(2))).ravel()
-    assert stats.kstest(numbers, "norm").pvalue > 1e-3
 
 
 @pytest.mark.parametrize("role", list(Role))
