@@ -110,7 +110,7 @@ def choose(
         checks.require(noise_std <= MOST * size[0], f"noise_std = {noise_std}: {wanted}")
     found = evidence.maximise(
         (X - centre) / scale,
-        (y - mean) / size,
+        ((y - mean) / size)[:, 0],
         features=None if prior is None or prior.features is None else prior._phi(X),
         noise_std=None if noise_std is None else float(noise_std / size[0]),
         input_scales=None if input_scales is None else input_scales / scale,

@@ -1,8 +1,8 @@
 """Hyperparameters of the NTK-GP by its exact log evidence, log N(y | 0, s^2 (Theta_XX + phi phi') + noise_std^2 I).
 
 Theta is the NTK of an erf network that reads X / input_scales, and phi are the features of a prior, if it has any. The
-log evidence has analytic derivatives (`rndlib.theory.erf`), which L-BFGS follows from several starts. Outputs share the
-kernel, and their evidences add up. Arguments are checked by the estimators.
+log evidence has analytic derivatives (`rndlib.theory.erf`), which L-BFGS follows from several starts. Arguments are
+checked by the estimators.
 
 Few rows leave many hyperparameters open, and the largest evidence then has no noise and a function that hangs on one
 column. So the logs of input_scale / sigma_w, sigma_w, sigma_b, s and 2 noise_std have standard normal priors, in units
@@ -46,7 +46,7 @@ _KEPT = 30  # iterations whose slopes it keeps: more than ten columns have hyper
 _REFUSED = 1e10  # in place of infinity, which L-BFGS cannot interpolate
 
 Points = Float[np.ndarray, "n d"]
-Labels = Float[np.ndarray, "n outputs"]
+Labels = Float[np.ndarray, " n"]
 Features = Float[np.ndarray, "n p"]
 Vector = Float[np.ndarray, " _"]
 Bounds = Float[np.ndarray, "_ 2"]
@@ -60,7 +60,7 @@ class Hyperparameters:
     net: erf network; its width means nothing here.
     input_scales: length scales, one per column of X, in the units of X.
     output_scale, noise_std: in the units of y.
-    log_evidence: of the rows that it was computed from, summed over outputs, in nats.
+    log_evidence: of the rows that it was computed from, in nats.
     rows: number of these rows.
     """
 
@@ -74,19 +74,18 @@ class Hyperparameters:
 
 def maximise(
     X: Points,
-    y: ArrayLike,
+    y: Labels,
     *,
     features: Features | None = None,
     noise_std: float | None = None,
     input_scales: Vector | None = None,
 ) -> Hyperparameters:
-    """The hyperparameters of largest log evidence for `X` (N, D) and `y`, (N,) or (N, outputs).
+    """The hyperparameters of largest log evidence for `X` (N, D) and `y` (N,).
 
     X and y are standardised: columns of deviation 1, or constant. A `noise_std` or `input_scales` (D,) that is given is
     kept, and so are the `features` (N, p). Beyond MOST_ROWS points, that many are drawn at random. Raises ValueError if
     no start has a positive definite kernel, as for repeated points with `noise_std=0`.
     """
-    Y = np.reshape(y, (len(X), -1))
     phi = np.empty((len(X), 0)) if features is None else features
     order = np.random.default_rng(0).permutation(len(X))[:MOST_ROWS]
     bounds = _bounds(X.shape[1], noise_std, input_scales)
@@ -98,7 +97,7 @@ def maximise(
         starts.append((alone.net.depth, np.clip(np.log(found), *bounds.T)))
     # A few points take each start near its optimum, some tell which is best of a depth, and all which depth is.
     for rows, iterations in ((few, _TRIAL), (order[:_SOME], _TRIAL // 2), (order, _FULL)):
-        climb = partial(_climb, (X[rows], Y[rows], phi[rows]), bounds, noise_std, iterations)
+        climb = partial(_climb, (X[rows], y[rows], phi[rows]), bounds, noise_std, iterations)
         ends = sorted(parallel(climb, starts), key=lambda end: end[2])
         starts = [(depth, at) for depth, at, _ in ends]
         if rows is not few:
@@ -163,9 +162,9 @@ def _climb(
 
 
 def negative_log_evidence(
-    X: Points, Y: Labels, phi: Features, net: MLP, scales: Vector, output_scale: float, noise_std: float
+    X: Points, y: Labels, phi: Features, net: MLP, scales: Vector, output_scale: float, noise_std: float
 ) -> tuple[float, Vector]:
-    """Minus the log evidence of `Y` (N, outputs), and its derivatives by the logs of all hyperparameters.
+    """Minus the log evidence of `y` (N,), and its derivatives by the logs of all hyperparameters.
 
     They are the input scales, sigma_w, sigma_b, output scale and noise. A kernel that is not positive definite in
     float64 gives infinity and zeros.
@@ -178,19 +177,17 @@ def negative_log_evidence(
     factor, failed = _factor(K.T, lower=0, overwrite_a=1, clean=0)
     if failed or factor.diagonal().min() ** 2 <= smallest:
         return np.inf, np.zeros(X.shape[1] + 4)
-    A, P = np.split(_solve(factor, np.hstack([Y, phi]), lower=0)[0], [Y.shape[1]], axis=1)
-    value = 0.5 * np.sum(Y * A) + Y.shape[1] * np.log(factor.diagonal()).sum() + 0.5 * Y.size * log(2 * pi)
+    solved = _solve(factor, np.column_stack([y, phi]), lower=0)[0]
+    a, P = solved[:, 0], solved[:, 1:]
+    value = 0.5 * np.sum(y * a) + np.log(factor.diagonal()).sum() + 0.5 * len(y) * log(2 * pi)
     inverse = _invert(factor, lower=0, overwrite_c=1)[0].T  # its lower triangle
-    by_noise = noise_std**2 * (Y.shape[1] * np.trace(inverse) - np.sum(A * A))
+    by_noise = noise_std**2 * (np.trace(inverse) - np.sum(a * a))
 
     def by_theta(rows: slice) -> np.ndarray:
-        part = Y.shape[1] * inverse[rows, : rows.stop]
-        part -= A[rows] @ A[: rows.stop].T
-        part *= s2 / 2
-        return part
+        return s2 / 2 * (inverse[rows, : rows.stop] - np.outer(a[rows], a[: rows.stop]))
 
     along, columns, by_w, by_b = erf.pullback(net, Z, theta, by_theta)
-    along += s2 / 2 * (Y.shape[1] * np.sum(phi * P) - np.sum((phi.T @ A) ** 2))
+    along += s2 / 2 * (np.sum(phi * P) - np.sum((phi.T @ a) ** 2))
     return float(value), np.concatenate([-columns, [by_w, by_b, 2 * along, by_noise]])
 
 
