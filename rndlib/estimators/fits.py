@@ -150,18 +150,13 @@ def _pushed(model: Any, X: Points, drawn: Drawn, delta: Params, columns: slice) 
 def _current(trained: Trained) -> Begin:
     """The random numbers of any bodies, and their parameters after training, however they were grouped."""
     count = sum(len(block.bodies) for block in trained.blocks)
-    joined = [
-        None if trees[0] is None else mapped(lambda *parts: np.concatenate(parts), *trees)
-        for trees in zip(*((*block.drawn, block.params) for block in trained.blocks), strict=True)
-    ]
+    joined = mapped(lambda *parts: np.concatenate(parts), *((block.drawn, block.params) for block in trained.blocks))
 
     def at(bodies: list[int]) -> tuple[Drawn, Params]:
         def rows(a: np.ndarray) -> np.ndarray:  # of which there may be several for each body
             each = len(a) // count
             return a.reshape(count, each, *a.shape[1:])[bodies].reshape(len(bodies) * each, *a.shape[1:])
 
-        found: Any = (None if tree is None else mapped(rows, tree) for tree in joined)
-        *drawn, params = found
-        return Drawn(*drawn), params
+        return mapped(rows, joined)
 
     return at

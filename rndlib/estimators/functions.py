@@ -10,25 +10,18 @@ function is minus the target, and y is 0.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from rndlib.cores import blockwise
 from rndlib.training import backends
-from rndlib.training.problem import Drawn, Trained, block_size
+from rndlib.training.problem import Drawn, Following, Trained, block_size
 from rndlib.training.weights import Params, Role, draw, draw_directions, draw_offsets
 
 PerHead = Float[np.ndarray, "#bodies #heads #t"]
 Points = Float[np.ndarray, "t *shape"]
-
-
-class Following(NamedTuple):
-    """The states (N, *shape) that follow the training points, and the discount (N,) of each, 0 for terminal ones."""
-
-    X: np.ndarray
-    discount: np.ndarray
 
 
 class Networks:

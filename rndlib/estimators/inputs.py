@@ -17,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 from rndlib import checks
 from rndlib.any_network import AnyNetwork
 from rndlib.estimators.automatic import Choice, choose, prior_std
-from rndlib.estimators.functions import Following
 from rndlib.network import MLP
 from rndlib.theory import reference
 from rndlib.training import backends
+from rndlib.training.problem import Following
 
 
 def of_user(name: str, function: Callable[[Any], Any], points: Any, outputs: tuple[int, ...]) -> np.ndarray:

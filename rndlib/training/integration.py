@@ -104,7 +104,7 @@ class Integration:
         self.probes, chunks = len(around), chunked(np, around, backend.chunk(net, X))
         self.places = [backend.tensors(chunks, dtype) for dtype in ("float64", "float32")]
         y, offsets = problem.by_points
-        self.shared = X, np.asarray(problem.noise_std), tuple(spectrum)
+        self.shared = X, np.asarray(problem.noise_std), spectrum
         self.own = problem.start, offsets, y
         self.together = problem.body_bytes if dense(n, heads) else 0
         self.evaluations, self.first, self.left = (np.zeros(self.bodies, kind) for kind in (int, float, float))
@@ -205,7 +205,7 @@ def _advance(lib: Backend, net: Network, shared: Any, own: Any) -> Any:
     """`Integration.advance` of one body, or of several. The network is linearised in the precision of `places`."""
     X, noise_std, spectrum, places, times, newton, weight = shared
     params, offsets, y, kept, coarse, count = own
-    xp, spectrum, dtype = lib.xp, Spectrum(*spectrum), str(places.dtype).removeprefix("torch.")
+    xp, dtype = lib.xp, str(places.dtype).removeprefix("torch.")
 
     def rounded(tree: Any) -> Any:
         return mapped(lambda a: lib.cast(a, dtype), tree)

@@ -23,7 +23,7 @@ from rndlib.training import matrices
 from rndlib.training.backends import Backend, Changes, Columns
 from rndlib.training.backends.linearised import FORMED
 from rndlib.training.iterative import Nystroem, Rows, solve
-from rndlib.training.problem import column_group
+from rndlib.training.problem import Following, column_group
 from rndlib.training.solvers.flow import GradientFlow
 from rndlib.training.trees import mapped
 from rndlib.training.weights import Params
@@ -73,7 +73,7 @@ def values(
     net: Network,
     point: Params,
     X: Float[np.ndarray, "n *shape"],
-    following: tuple[Float[np.ndarray, "n *shape"], Float[np.ndarray, " n"]],
+    following: Following,
     r: Columns,
     gamma: float,
 ) -> Changes:
@@ -81,9 +81,9 @@ def values(
 
     Raises a ValueError where training would not come to it.
     """
-    (X_next, discount), n = following, len(X)
-    theta = np.add(*backend.tangent_kernels(net, point, np.concatenate([X, X_next])))[:, 0, 0]
-    A = theta[:, :n, :n] - discount[:, None] * theta[:, n:, :n]
+    n = len(X)
+    theta = np.add(*backend.tangent_kernels(net, point, np.concatenate([X, following.X])))[:, 0, 0]
+    A = theta[:, :n, :n] - following.discount[:, None] * theta[:, n:, :n]
     sizes = np.abs(theta).max((1, 2))
     v = np.stack([fixed_point(own.T, r, gamma, size) for own, r, size in zip(A, r, sizes, strict=True)])
     return pulled_back(backend, net, point, X, v)

@@ -51,6 +51,13 @@ class Spectrum(NamedTuple):
     vectors: Any
 
 
+class Following(NamedTuple):
+    """The states (N, *shape) that follow the training points, and the discount (N,) of each, 0 for terminal ones."""
+
+    X: Any
+    discount: Any
+
+
 class Drawn(NamedTuple):
     """The random numbers of a block of networks: all that a seed decides. A fit keeps them, and draws nothing again.
 
@@ -73,9 +80,8 @@ class Problem:
     """A block of bodies, to be trained on `1/2 ||f(X) + noise_std xi - y||^2` from given weights.
 
     xi are extra trainable offsets, one per training point and head, which start at `offsets` or zero. They add
-    noise_std^2 to the diagonal of the tangent kernel on the training set. `following` are the states (N, *shape) after
-    X and their discounts (N,): targets are then rewards, and the discounted f there counts as a part of them
-    (semi-gradients of temporal differences).
+    noise_std^2 to the diagonal of the tangent kernel on the training set. Of states `following` X, targets are rewards,
+    and the discounted f there counts as a part of them (semi-gradients of temporal differences).
     """
 
     net: Network
@@ -84,7 +90,7 @@ class Problem:
     targets: Float[np.ndarray, "bodies heads n"]
     noise_std: float = 0.0
     offsets: Float[np.ndarray, "bodies n heads"] | None = None
-    following: tuple[np.ndarray, np.ndarray] | None = None
+    following: Following | None = None
 
     @property
     def by_points(self) -> tuple[Float[np.ndarray, "bodies n heads"], Float[np.ndarray, "bodies n heads"]]:
@@ -141,7 +147,7 @@ class Task:
     begin: Callable[[list[int]], tuple[Drawn, Params]]
     targets: Callable[[Drawn], Float[np.ndarray, "bodies heads n"]]
     noise_std: float = 0.0
-    following: tuple[np.ndarray, np.ndarray] | None = None
+    following: Following | None = None
 
     def train(self, blocks: list[list[int]], one: Callable[[Problem, list[int]], tuple[Params, Report]]) -> Trained:
         """Train blocks of bodies with these indices on all cores, where `one(problem, bodies)` trains one."""

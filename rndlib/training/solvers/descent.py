@@ -58,22 +58,19 @@ class GradientDescent(Solver):
 
     def run(self, problem: Problem, backend: Backend) -> tuple[Params, Report]:
         """Train one block of bodies."""
-        n, (y, offsets), numbers = (
-            len(problem.X),
-            problem.by_points,
-            (problem.noise_std, self.learning_rate, self.steps),
-        )
-        shared = problem.X, *map(np.asarray, numbers), tuple(problem.following or ())
+        y, offsets = problem.by_points
+        numbers = map(np.asarray, (problem.noise_std, self.learning_rate, self.steps))
         with backend.settings():
             largest = largest_eigenvalue(problem, backend)
             if self.learning_rate >= 2 / largest:
                 raise ValueError(
                     f"learning_rate = {self.learning_rate:g}: gradient descent on the summed loss diverges from "
                     f"2 / lambda_max = {2 / largest:.3g} on, with lambda_max = {largest:.3g} of the tangent kernel: "
-                    f"give less (learning_rate / n_samples = {self.learning_rate / n:.3g} is the same rate on the mean "
-                    "loss), or use GradientFlow"
+                    f"give less (learning_rate / n_samples = {self.learning_rate / len(problem.X):.3g} is the same "
+                    "rate on the mean loss), or use GradientFlow"
                 )
-            trained = backend.each(_descend, problem.net, shared, (problem.start, offsets, y), problem.body_bytes)
+            shared, own = (problem.X, *numbers, problem.following), (problem.start, offsets, y)
+            trained = backend.each(_descend, problem.net, shared, own, problem.body_bytes)
             params, first, last = backend.arrays(trained)
         left = float(relative(last, first, problem.targets).max())
         if not left <= 1:
@@ -115,7 +112,7 @@ def _descend(lib: Backend, net: Network, shared: Any, own: Any) -> Any:
 
     def target(params: Any) -> Any:
         """y, and of temporal differences the discounted values of the states that follow."""
-        return y + following[1][:, None] * lib.values(net, params, following[0]) if following else y
+        return y + following.discount[:, None] * lib.values(net, params, following.X) if following else y
 
     def norm(state: Any) -> Any:
         r = lib.values(net, state[0], X) + noise_std * state[1] - target(state[0])
