@@ -101,24 +101,19 @@ def array(name: str, values: ArrayLike, *sizes: int | None, wanted: str = "") ->
     return array
 
 
-def points(name: str, X: ArrayLike, in_dim: int | None) -> np.ndarray:
-    """Input points (n_samples, in_dim), at least one; None allows any `in_dim`."""
-    columns = "n_features" if in_dim is None else in_dim
-    return array(name, X, None, in_dim, wanted=f"(n_samples, {columns}), with at least one row")
-
-
-def points_of_any_shape(name: str, X: ArrayLike, shape: tuple[int, ...] | None = None) -> np.ndarray:
-    """Points (n_samples, *shape) of a network of real weights, at least one; None allows any shape.
+def points(name: str, X: ArrayLike, shape: tuple[int, ...] | None = None) -> np.ndarray:
+    """Input points (n_samples, *shape), at least one; None allows any shape.
 
     Whole numbers and truth values are converted, but images of bytes are refused.
     """
-    kind, sizes = np.asarray(X).dtype, (None,) * (max(np.ndim(X), 2) - 1) if shape is None else shape
+    numbers = _numbers(name, X)
+    kind, sizes = np.asarray(X).dtype, (None,) * (max(numbers.ndim, 2) - 1) if shape is None else shape
     require(
-        kind != np.uint8 or np.ndim(X) < 3,
+        kind != np.uint8 or numbers.ndim < 3,
         f"{name} has the type {kind}: give real numbers of about 1, such as {name} / 255 for pixels",
     )
     each = "*shape" if shape is None else ", ".join(map(str, shape))
-    return array(name, X, None, *sizes, wanted=f"(n_samples, {each}), with at least one row")
+    return array(name, numbers, None, *sizes, wanted=f"(n_samples, {each}), with at least one row")
 
 
 def labels(name: str, y: ArrayLike, n_samples: int) -> np.ndarray:
@@ -146,15 +141,14 @@ def row_by_row(name: str, function: Callable[[Any], Any], X: Any, values: np.nda
     return values
 
 
-def distinct(name: str, X: np.ndarray) -> np.ndarray:
-    """Training points without repeated rows, which would make the noise-free kernel singular."""
+def distinct(X: np.ndarray) -> None:
+    """Refuse training points with repeated rows, which make the noise-free kernel singular."""
     _, first, count = np.unique(X, axis=0, return_index=True, return_counts=True)
     if count.max() > 1:
         raise ValueError(
-            f"{name} has {int(count.sum() - count.size)} repeated rows (row {int(first[count > 1].min())} is one of "
+            f"X has {int(count.sum() - count.size)} repeated rows (row {int(first[count > 1].min())} is one of "
             "them), which makes the kernel singular: drop the repeats, or give noise_std > 0 where it is offered"
         )
-    return X
 
 
 def scales(X: ArrayLike, y: ArrayLike | None, prior_std: float | None, noise_std: float = 0.0) -> None:

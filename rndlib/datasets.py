@@ -50,5 +50,5 @@ def toy_target(X: ArrayLike) -> Float[np.ndarray, " n_samples"]:
     >>> datasets.toy_target([[1.0, 2.0, 3.0]])
     array([-6.])
     """
-    X = checks.points("X", X, 3)
+    X = checks.points("X", X, (3,))
     return X.sum(axis=1) - 2 * X.prod(axis=1)

@@ -269,6 +269,7 @@ def test_networks_that_cannot_work_are_refused(make, network, message):
     ("arguments", "message"),
     [
         ({"X": np.full((2, 3), np.nan)}, "X has a NaN or infinity"),
+        ({"X": [[1.0, 2.0, 3.0], [1.0]]}, "X is list: give an array of numbers"),
         ({"X": np.ones((2, 3, 3), np.uint8)}, "X has the type uint8: give real numbers"),
         ({"X": X, "X_test": np.ones((2, 4))}, "X_test has shape"),
         ({"X": X, "memory": 8}, "memory = 8: give at least"),

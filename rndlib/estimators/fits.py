@@ -91,7 +91,7 @@ class Linear:
         further."""
         flow, net, backend, y = model.solver or GradientFlow(), model.net_, model._loaded, model._labels_of_mean
         if flow.time == inf and not model._noise:
-            checks.distinct("X", X)
+            checks.distinct(X)
 
         def drawn(bodies: list[int]) -> tuple[Drawn, Params]:
             drawn = model._draw(bodies, len(X))

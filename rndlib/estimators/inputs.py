@@ -109,7 +109,7 @@ class Inputs(BaseEstimator):
         labelled = not isinstance(y, str | None)
         if isinstance(self.net, AnyNetwork):
             validate_data(self, X, y, reset=shape is None, skip_check_array=True)  # names, and whether y is needed
-            return checks.points_of_any_shape("X", X, shape), y
+            return checks.points("X", X, shape), y
         # X in row order: data frames are stored by columns, and the memory order changes rounding.
         options: Any = {"y_numeric": True, "multi_output": True} if labelled else {}
         read: Any = validate_data(self, X, y, reset=shape is None, dtype=np.float64, order="C", **options)
@@ -140,7 +140,7 @@ class Inputs(BaseEstimator):
             checks.require(X_next is None and terminal is None, "gamma = None: give gamma to use X_next and terminal")
             return None
         checks.require(X_next is not None, f"X_next = None with gamma = {self.gamma!r}: give the states that follow X")
-        states = checks.points_of_any_shape("X_next", X_next, points.shape[1:])
+        states = checks.points("X_next", X_next, points.shape[1:])
         following = Following(states, reference.discounts(self.gamma, terminal, states, len(points)))
         if self._labels is not None:  # rewards of what is left of the value without its prior mean
             self._labels = self._labels + following.discount[:, None] * self._prior(states, self.prior_)

@@ -36,7 +36,7 @@ from scipy.stats import qmc
 
 from rndlib import checks
 from rndlib.network import MLP
-from rndlib.theory import kernels
+from rndlib.theory import kernels, reference
 from rndlib.theory.dynamics import gain
 
 Square = Float[np.ndarray, "n n"]
@@ -70,7 +70,8 @@ def head_variance(
     if not isinstance(net, MLP) or net.depth != 2:
         raise ValueError(f"net = {net!r}: give an MLP of depth 2")
     checks.choice("start", start, ("standard", "shared"))
-    X, X_test = checks.distinct("X", checks.points("X", X, net.in_dim)), checks.points("X_test", X_test, net.in_dim)
+    X, X_test = reference.points(net, X, X_test)
+    checks.distinct(X)
     c = checks.positive("heads_per_width", heads_per_width)
     test, across, train = kernels.diagonal(net, X_test), kernels.kernel(net, X, X_test), kernels.kernel(net, X)
     U, V, own = _units(net, X, X_test)

@@ -107,7 +107,7 @@ def diagonal(net: MLP, X: ArrayLike) -> Kernel:
     >>> kernels.diagonal(MLP(in_dim=2), [[1.0, 0.0], [0.0, 1.0], [3.0, 0.0]]).ntk.round(3)
     array([ 1.93 ,  1.93 , 22.197])
     """
-    return Kernel(*_alone(net, "X", checks.points("X", X, net.in_dim))[2])
+    return Kernel(*_alone(net, "X", checks.points("X", X, (net.in_dim,)))[2])
 
 
 def empirical(
@@ -152,9 +152,9 @@ def empirical(
         raise ValueError(
             f"net = {net!r}: give a rndlib.torch.Module or a rndlib.jax.Function; an MLP has kernels.kernel"
         )
-    X = checks.points_of_any_shape("X", X)
+    X = checks.points("X", X)
     mirrored = X_test is None
-    other = X if X_test is None else checks.points_of_any_shape("X_test", X_test, X.shape[1:])
+    other = X if X_test is None else checks.points("X_test", X_test, X.shape[1:])
     net.examine(X)
     count, seed = checks.whole("draws", draws, at_least=1), checks.whole("seed", seed, at_least=0)
     least, below = 16 * net.parameters(1), net.hidden_parameters  # bytes, for the derivatives of two points
@@ -200,10 +200,10 @@ def matrices(
     >>> len(kernels.matrices(MLP(in_dim=2), [[1.0, 0.0]], None, only=slice(1, 2)))
     1
     """
-    left = right = checks.points(names[0], X1, net.in_dim)
+    left = right = checks.points(names[0], X1, (net.in_dim,))
     q1, layers, on_diagonal = _alone(net, names[0], left)
     if X2 is not None:
-        right = checks.points(names[1], X2, net.in_dim)
+        right = checks.points(names[1], X2, (net.in_dim,))
         q2 = _alone(net, names[1], right)[0]
         layers = [between(net.phi, *both) for both in zip(q1[:-1], q2[:-1], strict=True)]
     found = [np.empty((len(left), len(right))) for _ in range(2)[only]]

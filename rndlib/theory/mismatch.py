@@ -21,7 +21,6 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from rndlib import checks
 from rndlib.network import MLP
 from rndlib.theory import kernels, laws, reference
 from rndlib.theory.dynamics import covariance, gain
@@ -56,7 +55,7 @@ def factor(predictor: MLP, target: MLP, X: ArrayLike, X_test: ArrayLike, time: f
     """
     if target.in_dim != predictor.in_dim:
         raise ValueError(f"target = {target}: give the predictor's in_dim = {predictor.in_dim}")
-    X, X_test = checks.points("X", X, predictor.in_dim), checks.points("X_test", X_test, predictor.in_dim)
+    X, X_test = reference.points(predictor, X, X_test)
     variance = laws.ensemble(predictor, X, np.zeros(len(X)), X_test, time=time).var
     # At a known point, the law's variance is only rounding error of the prior variance.
     known = variance <= 1e-7 * kernels.diagonal(predictor, X_test).nngp

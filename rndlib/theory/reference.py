@@ -54,12 +54,10 @@ def points(
     net: Network, X: ArrayLike, X_test: ArrayLike, name: str = "X_test"
 ) -> tuple[Float[np.ndarray, "n *shape"], Float[np.ndarray, "T *shape"]]:
     """Training points, and test points or those called `name`, as arrays of a shape that the network takes."""
-    if isinstance(net, MLP):
-        return checks.points("X", X, net.in_dim), checks.points(name, X_test, net.in_dim)
-    if not callable(net):
+    if not (isinstance(net, MLP) or callable(net)):
         raise ValueError(f"net = {net!r}: give an rndlib.MLP, or a function net(X1, X2) that returns nngp and ntk")
-    train = checks.points_of_any_shape("X", X)
-    return train, checks.points_of_any_shape(name, X_test, train.shape[1:])
+    train = checks.points("X", X, (net.in_dim,) if isinstance(net, MLP) else None)
+    return train, checks.points(name, X_test, train.shape[1:])
 
 
 def inputs(
@@ -79,7 +77,7 @@ def inputs(
     if noise_std * noise_std == inf:
         raise ValueError(f"noise_std = {noise_std!r}: its square is beyond float64; give a smaller one")
     if checks.duration("time", time) == inf and noise_std == 0:
-        checks.distinct("X", train)
+        checks.distinct(train)
     if learning_rate is not None:
         checks.positive("learning_rate", learning_rate)
     return train, targets, tests, float(time)

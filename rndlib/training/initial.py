@@ -58,7 +58,7 @@ def tangent_kernels(
 
 
 def _points(net: Network, X: ArrayLike) -> np.ndarray:
-    return checks.points("X", X, net.in_dim) if isinstance(net, MLP) else checks.points_of_any_shape("X", X)
+    return checks.points("X", X, (net.in_dim,) if isinstance(net, MLP) else None)
 
 
 def _blockwise(

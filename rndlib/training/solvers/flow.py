@@ -86,7 +86,7 @@ class GradientFlow(Solver):
                 "linearised=True, which forms none to train to convergence"
             )
         if self.time == inf and noise_std == 0:
-            checks.distinct("X", X)
+            checks.distinct(X)
         kernel = kernels.kernel(net, X) if isinstance(net, MLP) else kernels.empirical(net, X, draws=DRAWS)
         values, vectors = np.linalg.eigh(kernel.ntk + noise_std**2 * np.eye(len(X)))
         if self.time == inf and values[0] <= len(X) * np.finfo(float).eps * values[-1]:
