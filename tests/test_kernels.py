@@ -221,6 +221,11 @@ def test_lists_and_float32_are_taken_as_float64_and_inputs_are_left_alone():
     np.testing.assert_array_equal(X, before)
 
 
+def test_the_kernels_of_one_layer_are_two_arrays():
+    k = kernels.diagonal(MLP(3, depth=1), np.ones((2, 3)))
+    assert not np.shares_memory(k.nngp, k.ntk)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_zero_input_without_bias(name):
     """kappa = 0 there: no division by it."""

@@ -267,7 +267,8 @@ def _recursion(
     net: MLP, kappa: np.ndarray, steps: Iterable[Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]]
 ) -> Both:
     """kappa^L and Theta^L, from kappa^1 and the expectations over each layer's units."""
-    theta = last = net._trained(0, kappa)
+    last = net._trained(0, kappa)
+    theta = last.copy()  # of one layer, too, nngp and ntk are two arrays
     for layer, expectations in enumerate(steps, start=1):
         kappa, body = expectations(kappa)  # and their factors, in place
         kappa *= net.sigma_w**2
