@@ -45,7 +45,9 @@ class Problem:
 
     @property
     def given(self):
-        return training.Problem(self.net, self.start, self.X, self.y, self.noise_std, self.xi)
+        y = np.swapaxes(self.y, 1, 2)
+        xi = np.zeros_like(y) if self.xi is None else self.xi
+        return training.Problem(self.net, self.start, self.X, y, xi, self.noise_std)
 
     def functions(self, params, X=X_TEST):
         return np.stack([values(self.net, body(params, i), X) for i in range(len(self.y))])

@@ -110,6 +110,7 @@ def test_arrays_of_any_layout_are_welcome_and_left_alone(lib):
     turned.flags.writeable = False
     straight = lib.functions(net, params, X)
     np.testing.assert_allclose(lib.functions(net, params, turned)[..., ::-1], straight, rtol=1e-12)
-    trained, _ = GradientDescent(0.01, 3).run(Problem(net, params, turned, np.zeros((2, 1, 4))), lib)
+    zero = np.zeros((2, 4, 1))
+    trained, _ = GradientDescent(0.01, 3).run(Problem(net, params, turned, zero, zero), lib)
     np.testing.assert_array_equal(flat(params), flat(kept))
     assert np.any(flat(trained) != flat(kept))

@@ -140,14 +140,14 @@ def all_larger(right, *args):
 
 def jitter_without_pull(right, task, blocks, one):
     def wrong(problem, bodies):
-        jitter = 0 if problem.offsets is None else problem.noise_std * np.swapaxes(problem.offsets, 1, 2)
-        return one(replace(problem, targets=problem.targets - jitter, noise_std=0.0, offsets=None), bodies)
+        targets = problem.targets - problem.noise_std * problem.offsets
+        return one(replace(problem, targets=targets, noise_std=0.0), bodies)
 
     return right(task, blocks, wrong)
 
 
 def pull_without_jitter(right, task, blocks, one):
-    return right(task, blocks, lambda problem, bodies: one(replace(problem, offsets=None), bodies))
+    return right(task, blocks, lambda problem, bodies: one(replace(problem, offsets=0 * problem.offsets), bodies))
 
 
 def half_the_time(right, eigenvalues, time, *args):

@@ -91,7 +91,7 @@ class Integration:
     ):
         net, X = problem.net, problem.X
         self.problem, self.backend, self.time, self.rtol, self.tick = problem, backend, time, rtol, tick
-        self.bodies, heads, n = problem.targets.shape
+        self.bodies, n, heads = problem.targets.shape
         self.cut = clock(spectrum.values, time, heads / net.width)
         self.single = (
             isinstance(net, MLP)
@@ -103,15 +103,14 @@ class Integration:
         around = probes(X, isinstance(net, AnyNetwork))
         self.probes, chunks = len(around), chunked(np, around, backend.chunk(net, X))
         self.places = [backend.tensors(chunks, dtype) for dtype in ("float64", "float32")]
-        y, offsets = problem.by_points
         self.shared = X, np.asarray(problem.noise_std), spectrum
-        self.own = problem.start, offsets, y
+        self.own = problem.start, problem.offsets, problem.targets
         self.together = problem.body_bytes if dense(n, heads) else 0
         self.evaluations, self.first, self.left = (np.zeros(self.bodies, kind) for kind in (int, float, float))
         advice = conditioning.advice(spectrum.values, time)
         self.further = f"; {advice}" if advice else ""
         # Changes of parameters and offsets: the last plain integration, and what is kept for each body.
-        self.coarse = self.kept = mapped(np.zeros_like, (problem.start, offsets))
+        self.coarse = self.kept = mapped(np.zeros_like, (problem.start, problem.offsets))
 
     def advance(self, steps: int, going: np.ndarray, weight: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
         """Integrate from the start in so many steps, and keep the extrapolation by `weight` of bodies that are `going`.

@@ -77,31 +77,25 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """A block of bodies, to be trained on `1/2 ||f(X) + noise_std xi - y||^2` from given weights.
+    """A block of bodies, to be trained on `1/2 ||f(X) + noise_std xi - targets||^2` from given weights.
 
-    xi are extra trainable offsets, one per training point and head, which start at `offsets` or zero. They add
-    noise_std^2 to the diagonal of the tangent kernel on the training set. Of states `following` X, targets are rewards,
-    and the discounted f there counts as a part of them (semi-gradients of temporal differences).
+    xi are extra trainable offsets, one per training point and head, which start at `offsets`. They add noise_std^2 to
+    the diagonal of the tangent kernel on the training set. Where states are `following` X, targets are rewards, and the
+    discounted f there counts as a part of them (semi-gradients of temporal differences).
     """
 
     net: Network
     start: Params
     X: Float[np.ndarray, "n *shape"]
-    targets: Float[np.ndarray, "bodies heads n"]
+    targets: Float[np.ndarray, "bodies n heads"]
+    offsets: Float[np.ndarray, "bodies n heads"]
     noise_std: float = 0.0
-    offsets: Float[np.ndarray, "bodies n heads"] | None = None
     following: Following | None = None
-
-    @property
-    def by_points(self) -> tuple[Float[np.ndarray, "bodies n heads"], Float[np.ndarray, "bodies n heads"]]:
-        """Targets and offsets with the heads on the last axis, as a network returns them."""
-        y = np.swapaxes(self.targets, 1, 2)
-        return y, np.zeros_like(y) if self.offsets is None else self.offsets
 
     @property
     def body_bytes(self) -> int:
         """Size of the parameters, or of one layer's activations, of one body: what a step computes at a time."""
-        heads, n = self.targets.shape[1:]
+        n, heads = self.targets.shape[1:]
         return 8 * max(n * max(self.net.width, heads), self.net.parameters(heads))
 
 
@@ -154,8 +148,9 @@ class Task:
 
         def each(bodies: list[int]) -> Trained:
             drawn, start = self.begin(bodies)
-            targets = self.targets(drawn)
-            problem = Problem(self.net, start, self.X, targets, self.noise_std, drawn.offsets, self.following)
+            targets = np.swapaxes(self.targets(drawn), 1, 2)
+            offsets = np.zeros_like(targets) if drawn.offsets is None else drawn.offsets
+            problem = Problem(self.net, start, self.X, targets, offsets, self.noise_std, self.following)
             params, report = one(problem, bodies)
             return Trained(self.bodies, [Block(bodies, drawn, params)], report)
 

@@ -58,7 +58,6 @@ class GradientDescent(Solver):
 
     def run(self, problem: Problem, backend: Backend) -> tuple[Params, Report]:
         """Train one block of bodies."""
-        y, offsets = problem.by_points
         numbers = map(np.asarray, (problem.noise_std, self.learning_rate, self.steps))
         with backend.settings():
             largest = largest_eigenvalue(problem, backend)
@@ -69,7 +68,7 @@ class GradientDescent(Solver):
                     f"give less (learning_rate / n_samples = {self.learning_rate / len(problem.X):.3g} is the same "
                     "rate on the mean loss), or use GradientFlow"
                 )
-            shared, own = (problem.X, *numbers, problem.following), (problem.start, offsets, y)
+            shared, own = (problem.X, *numbers, problem.following), (problem.start, problem.offsets, problem.targets)
             trained = backend.each(_descend, problem.net, shared, own, problem.body_bytes)
             params, first, last = backend.arrays(trained)
         left = float(relative(last, first, problem.targets).max())
@@ -86,7 +85,7 @@ def largest_eigenvalue(problem: Problem, backend: Backend) -> float:
 
     It is slightly too small. A learning rate that passes by that margin and diverges is caught after training.
     """
-    bodies, heads, n = problem.targets.shape
+    bodies, n, heads = problem.targets.shape
     start = np.sin(np.arange(1.0, 1.0 + n * heads)).reshape(n, heads)  # irregular, not orthogonal to eigenvectors
     v = np.tile(start / np.linalg.norm(start), (bodies, 1, 1))
     with backend.settings():

@@ -88,8 +88,7 @@ class StochasticGradient(Solver):
 
         Calls `tick` after every epoch.
         """
-        y, offsets = problem.by_points
-        y, n_samples = y - problem.noise_std * offsets, len(problem.X)
+        y, n_samples = problem.targets - problem.noise_std * problem.offsets, len(problem.X)
         rows = [order.permutation(n_samples) for order in orders]
         size = min(self.batch_size, n_samples)
         batches, pull = n_samples // size, np.asarray(problem.noise_std**2 / n_samples)
