@@ -136,10 +136,12 @@ def test_nested_stages_of_linear_networks_are_one_fit(kind, depth, options):
 
 
 @pytest.mark.torch
-def test_blocks_of_other_sizes_keep_each_body_its_weights():
+@pytest.mark.parametrize(
+    "options", [{"solver": GradientDescent(1e-3, 5)}, {"linearised": True, "solver": GradientFlow(1.0)}]
+)
+def test_blocks_of_other_sizes_keep_each_body_its_weights(options):
     """How bodies are trained together depends on the number of points: 9 bodies, of few points and then of many."""
-    solver, many = GradientDescent(1e-3, 5), RNG.normal(size=(300, 3))
-    make = partial(RND, MLP(3, width=1000), heads=8, solver=solver, backend="torch")
+    many, make = RNG.normal(size=(300, 3)), partial(RND, MLP(3, width=1000), heads=8, backend="torch", **options)
     model, alone = (make(bodies=bodies).partial_fit(X).partial_fit(many) for bodies in (9, 2))
     np.testing.assert_allclose(model.errors(X_TEST)[:16], alone.errors(X_TEST), rtol=1e-7, atol=1e-9)
     assert {len(block.bodies) for block in model._fitted._trained.blocks} == {1}

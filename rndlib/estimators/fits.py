@@ -118,10 +118,8 @@ class Linear:
 
         # Small networks, whose time is that of calls, are solved for several at a time, each with a matrix (N, N).
         heads, count = model._sizes
-        groups = split(count, block_size(net, max(heads, len(X)), len(X)))
         begin = _current(before.trained) if before else drawn
-        if before:
-            groups = [block.bodies for block in before.trained.blocks]
+        groups = split(count, block_size(net, max(heads, len(X)), len(X)))
         return cls(reduce(or_, parallel(one, groups)))
 
     def values(self, model: Any, X: Points, drawn: Drawn, delta: Params) -> PerHead:
