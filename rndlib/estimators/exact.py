@@ -48,10 +48,10 @@ def fits(n: int) -> bool:
 
 @dataclass(frozen=True)
 class Exact:
-    """The map of training, for points in the network's units.
+    """The map of training, for points in the network's units, and labels of one output.
 
     factor: The lower Cholesky factor of A, (N, N).
-    weights: A^-1 y, (N, outputs).
+    weights: A^-1 y, (N,).
     kappa: kappa_XX where errors start with this covariance, and None where they start with Theta.
     trained: The networks whose initial functions become draws. In place of parameters, a block has the solution v of
         its errors at the start, (bodies, N, heads), from the first prediction on that needs it.
@@ -60,7 +60,7 @@ class Exact:
     net: reference.Network
     X: Float[np.ndarray, "n d"]
     factor: Float[np.ndarray, "n n"]
-    weights: Columns
+    weights: Float[np.ndarray, " n"]
     kappa: Float[np.ndarray, "n n"] | None
     trained: Trained
 
@@ -83,7 +83,7 @@ class Exact:
                 f"{model._noise:.3g} (in standard deviations of y): drop rows that nearly repeat others, or give a "
                 "larger noise_std"
             ) from error
-        y = np.zeros((len(X), 1)) if model._labels is None else model._labels
+        y = np.zeros(len(X)) if model._labels is None else model._labels[:, 0]
         weights = linalg.cho_solve((factor, True), y, check_finite=False)
         heads, bodies = model._sizes
         groups = split(bodies, block_size(model.net_, heads, len(X)))
@@ -99,18 +99,17 @@ class Exact:
         v, before = np.concatenate(params[0][0], axis=1), model._start(drawn, X)
         return before - self._blockwise(lambda across, _: v.T @ across.ntk, X).reshape(before.shape)
 
-    def means(self, model: Any, X: Points) -> Float[np.ndarray, "1 outputs t"]:
+    def means(self, model: Any, X: Points) -> Float[np.ndarray, "1 1 t"]:
         """The mean estimate at X."""
-        return self._blockwise(lambda across, _: self.weights.T @ across.ntk, X)[None]
+        return self._blockwise(lambda across, _: self.weights @ across.ntk, X)[None, None]
 
-    def moments(self, X: Points) -> tuple[Float[np.ndarray, "outputs t"], Float[np.ndarray, " t"]]:
+    def moments(self, X: Points) -> Float[np.ndarray, "2 t"]:
         """The mean estimate at X, and the variance of errors that start with covariance Theta, or of an ensemble."""
 
-        def block(across: kernels.Kernel, points: Points) -> Float[np.ndarray, "rows t"]:
-            return np.vstack([self.weights.T @ across.ntk, self._variance(across, points)])
+        def block(across: kernels.Kernel, points: Points) -> Float[np.ndarray, "2 t"]:
+            return np.stack([self.weights @ across.ntk, self._variance(across, points)])
 
-        *mean, variance = self._blockwise(block, X)
-        return np.stack(mean), variance
+        return self._blockwise(block, X)
 
     def draws(self, X: Points, count: int, rng: np.random.Generator) -> Float[np.ndarray, "count t"]:
         """Errors drawn jointly over X from the centred posterior, which a T x T matrix takes."""

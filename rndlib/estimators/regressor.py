@@ -43,7 +43,7 @@ class Regressor(RegressorMixin):
             if not return_std:
                 return fitted._functions_of(fitted._fit.means(fitted, inputs), points)[0]
             mean, variance = fitted._fit.moments(inputs)  # from one kernel between training points and X
-            return fitted._functions_of(mean[None], points)[0], fitted._deviations(variance)
+            return fitted._functions_of(mean[None, None], points)[0], fitted._deviations(variance)
         if not return_std:
             return self._mean(X, None)
         values = None if exact else self._values(X)
