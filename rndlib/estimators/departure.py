@@ -136,13 +136,11 @@ def of(model: Any, X: Float[np.ndarray, "n *shape"]) -> tuple[Departure | None, 
     means = model._fit.means(model, points)[0] if rnd and y is not None else None
     try:
         kernel = reference.between(limit(net, MANY_DRAWS), places, places)
-        each = []
-        for output in range(1 if y is None else y.shape[1]):
-            own = slice(None) if rnd else slice(output, output + 1)
-            found = measure(
+        each = [
+            measure(
                 "error" if rnd else "ensemble",
-                before[:, own],
-                after[:, own],
+                before if rnd else before[:, [output]],
+                after if rnd else after[:, [output]],
                 kernel,
                 bayesian=model._bayesian,
                 y=None if y is None else y[:, output],
@@ -151,7 +149,8 @@ def of(model: Any, X: Float[np.ndarray, "n *shape"]) -> tuple[Departure | None, 
                 learning_rate=solver.learning_rate if isinstance(solver, GradientDescent) else None,
                 mean=None if means is None else means[output],
             )
-            each.append(found)
+            for output in range(1 if y is None else y.shape[1])
+        ]
     except ValueError as error:  # an activation whose kernel is not known, or a kernel that is singular in float64
         return None, (f"Not held against the theorem: {error}.",)
     return max(each, key=lambda found: (found.departs, max(abs(log(max(found.factor, 1e-300))), found.mean))), ()
