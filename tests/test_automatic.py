@@ -80,7 +80,7 @@ def test_units_do_not_matter(model):
 
 def test_it_is_the_posterior_of_what_was_chosen(model):
     net, units = model.net_, model._units
-    labels, noise = units.labels(Y[:, None])[:, 0], model.noise_std_ / float(units.size[0])
+    labels, noise = units.labels(Y), model.noise_std_ / units.size
     law = laws.posterior(net, units.inputs(X), labels, units.inputs(X_TEST), noise_std=noise)
     mean, std = model.predict(X_TEST, return_std=True)
     np.testing.assert_allclose(mean, law.mean * units.size + units.mean, rtol=1e-6)
@@ -149,11 +149,9 @@ def test_an_ensemble_has_the_law_of_one_pulled_to_its_start():
     within, across = kernels.kernel(model.net_, train), kernels.kernel(model.net_, train, test)
     G = np.linalg.solve(within.ntk + model._noise**2 * np.eye(60), across.ntk)
     variance = kernels.diagonal(model.net_, test).nngp + np.sum(G * (within.nngp @ G - 2 * across.nngp), axis=0)
-    size: Any = model._units.size
+    size = model._units.size
     np.testing.assert_allclose(model.variance(X_TEST), variance * size**2, rtol=1e-4)
-    np.testing.assert_allclose(
-        model.predict(X_TEST), G.T @ model._units.labels(Y[:, None])[:, 0] * size + Y.mean(), rtol=1e-6
-    )
+    np.testing.assert_allclose(model.predict(X_TEST), G.T @ model._units.labels(Y) * size + Y.mean(), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("rate", "noise_std"), [(1.0, 0.1), (12.0, 1e-3)], ids=["smooth", "fast"])
@@ -173,7 +171,7 @@ def test_samples_have_the_exact_posterior_jointly(rate, noise_std):
     np.testing.assert_allclose(samples[2], samples[3], rtol=0, atol=1e-6 * std[2])
     train, test = model._units.inputs(x), model._units.inputs(places)
     C: Any = laws.posterior(model.net_, train, np.zeros(60), test, noise_std=model._noise, full_cov=True).cov
-    size: Any = model._units.size
+    size = model._units.size
     own = [0, 1, 2, 4, 5]
     free = np.linalg.solve(np.linalg.cholesky(C[np.ix_(own, own)] * size**2), (samples - mean[:, None])[own])
     moments = free @ free.T / 4000
@@ -314,7 +312,7 @@ def test_with_features_it_is_the_posterior_of_the_sum(seasonal):
     units = seasonal._units
     inputs = (MONTHS - units.centre) / units.scale
     K = kernels.ntk(MLP(1, 8, seasonal.net_.base.depth, "erf", *_sigmas(seasonal)), inputs)
-    K = float(units.size[0]) ** 2 * (K + season(MONTHS) @ season(MONTHS).T)
+    K = units.size**2 * (K + season(MONTHS) @ season(MONTHS).T)
     A = K[:72, :72] + seasonal.noise_std_**2 * np.eye(72)
     mean, std = seasonal.predict(MONTHS[72:], return_std=True)
     rest = SERIES[:72] - SERIES[:72].mean()

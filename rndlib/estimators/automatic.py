@@ -40,13 +40,13 @@ LEAST_NOISE = 1e-3
 class Units:
     """The network reads `(X - centre) / scale` and has labels `(y - mean) / size`. By default nothing changes.
 
-    centre, scale: One number per column of X. mean, size: One number per column of labels. prior: Adds its features.
+    centre, scale: One number per column of X. mean, size: Of all labels. prior: Adds its features.
     """
 
     centre: Column = 0.0
     scale: Column = 1.0
-    mean: Column = 0.0
-    size: Column = 1.0
+    mean: float = 0.0
+    size: float = 1.0
     prior: Prior | None = None
 
     def inputs(self, X: Points) -> Float[np.ndarray, "n *columns"]:
@@ -54,14 +54,13 @@ class Units:
         read = (X - self.centre) / self.scale
         return read if self.prior is None else np.hstack([read.reshape(len(X), -1), self.prior._phi(X)])
 
-    def labels(self, y: Labels) -> Labels:
+    def labels(self, y: Float[np.ndarray, "n *outputs"]) -> Float[np.ndarray, "n *outputs"]:
         """Labels as the network has them."""
         return (y - self.mean) / self.size
 
     def spread(self, values: Float[np.ndarray, "*heads t"], outputs: tuple[int, ...]) -> Any:
         """Differences of functions, the same for every output, in the user's units: (*heads, t, *outputs)."""
-        sizes = np.broadcast_to(self.size, outputs or (1,))
-        return values[..., None] * sizes if outputs else values * sizes[0]
+        return np.multiply.outer(values, np.full(outputs, self.size))
 
 
 @dataclass(frozen=True)
@@ -104,20 +103,20 @@ def choose(
         return Choice(MLP(X.shape[1], WIDTHS[2], activation="gelu"), units, noise, (note,))
     from rndlib.theory import evidence  # SciPy's optimisers take a while to load
 
-    mean, size = _standard("y", y)
+    (mean,), (size,) = _standard("y", y)
     if noise_std is not None:
-        wanted = f"y has a deviation of {size[0]:.3g}: give a noise of at most {MOST:g} times that, in the units of y"
-        checks.require(noise_std <= MOST * size[0], f"noise_std = {noise_std}: {wanted}")
+        wanted = f"y has a deviation of {size:.3g}: give a noise of at most {MOST:g} times that, in the units of y"
+        checks.require(noise_std <= MOST * size, f"noise_std = {noise_std}: {wanted}")
     found = evidence.maximise(
         (X - centre) / scale,
         ((y - mean) / size)[:, 0],
         features=None if prior is None or prior.features is None else prior._phi(X),
-        noise_std=None if noise_std is None else float(noise_std / size[0]),
+        noise_std=None if noise_std is None else float(noise_std / size),
         input_scales=None if input_scales is None else input_scales / scale,
     )
     units = Units(centre, scale * found.input_scales, mean, size * found.output_scale)
     net = replace(found.net, width=WIDTHS[found.net.depth])
-    log_evidence = found.log_evidence - found.rows * float(np.log(size[0]))  # density of y in its own units
+    log_evidence = found.log_evidence - found.rows * float(np.log(size))  # density of y in its own units
     note = (
         f"The evidence of the NTK-GP on {found.rows} of {len(X)} rows chose depth {net.depth}, sigma_w "
         f"{net.sigma_w:.2g}, sigma_b {net.sigma_b:.2g}, a scale for each column, an output scale and noise_std: "

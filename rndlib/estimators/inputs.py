@@ -64,8 +64,8 @@ class Inputs(BaseEstimator):
         # An ensemble on a user's network has no noise, even where the evidence of its output scale has.
         noisy = self.net is None or "noise_std" in self.get_params(deep=False)
         self._noise = choice.noise_std if noisy else 0.0
-        noise = self._noise * np.broadcast_to(self._units.size, self._outputs or (1,))
-        self.noise_std_ = noise if self._outputs else float(noise[0])
+        noise = self._noise * self._units.size
+        self.noise_std_ = np.full(self._outputs, noise) if self._outputs else float(noise)
         if self.net is None:
             self.input_scales_, self.log_evidence_ = choice.units.scale, choice.log_evidence
         inputs = self._units.inputs(points)
