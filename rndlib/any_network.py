@@ -42,15 +42,14 @@ from rndlib.network import MLP
 
 Points = Float[np.ndarray, "n *shape"]
 Omega = list[tuple[np.ndarray, ...]]
-"""Parameters of one network: each tensor below the head is a layer of its own, and the head is the last layer."""
+"""Parameters of one network: each tensor below the head is a layer of its own, and the head, with the outputs on the
+first axis, is the last one."""
 
 
 class AnyNetwork(ABC):
     """The interface of a network of your own. Points are (N, *shape), outputs (N, outputs).
 
-    It is trained in omega = w / s. Its parameters are laid out as those of an `MLP` are (`rndlib.training.weights`):
-    each tensor below the head is a layer of its own, and the head, with the outputs on the first axis, is the last one.
-    Tensors with s = 0 are left out.
+    It is trained in omega = w / s, without the tensors of s = 0, laid out as `Omega` says.
 
     Parameters
     ----------

@@ -182,7 +182,6 @@ class LinearFunction(Linearised):
     """A function of parameters, linearised on N points by JAX's differentiation.
 
     function : `function(params, X)` returns (N, heads); the outputs at a point depend on that point alone.
-    params : layers of tensors, of which the last is the head, with the outputs on the first axis.
     """
 
     def __init__(self, lib: JaxBackend, function: Callable[[Any, Any], Any], params: Any, X: Any):

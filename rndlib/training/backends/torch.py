@@ -162,7 +162,6 @@ class LinearModule(Linearised):
     graph that is there already, where forward differentiation would evaluate the network anew.
 
     function : `function(params, X)` returns (N, heads); the outputs at a point depend on that point alone.
-    params : layers of tensors, of which the last is the head, with the outputs on the first axis.
     """
 
     def __init__(self, lib: TorchBackend, function: Callable[[Any, Tensor], Tensor], params: Any, X: Tensor):
