@@ -109,7 +109,7 @@ def test_intervals_of_few_heads_are_wider_by_students_distribution():
     rng = np.random.default_rng(0)
     net, places = MLP(2, width=256), rng.standard_normal((8, 2))
     root = np.linalg.cholesky(kernels.kernel(net, places).ntk)
-    hits, normal = [], []
+    f, hits, normal = places[:, 0], [], []
     for seed in range(150):
         f = root @ rng.standard_normal(8) + 0.1 * rng.standard_normal(8)
         model = BayesianRND(net, heads=2, linearised=True, noise_std=0.1, seed=seed).fit(places[:4], f[:4])
