@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,15 @@ def site(tmp_path_factory) -> Path:
     done = subprocess.run([sys.executable, build, folder], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return folder
+
+
+@pytest.fixture
+def many_heads_by_products(monkeypatch):
+    """PyTorch solves for many heads by products with the kernel from as few of them as JAX."""
+    from rndlib.training import backends
+
+    with suppress(ImportError):  # which some environments are without
+        monkeypatch.setattr(backends.load("torch"), "dense_many", backends.load("jax").dense_many)
 
 
 @pytest.fixture

@@ -21,10 +21,11 @@ from rndlib import (
 )
 from rndlib.paper.fitted import tangent_kernels
 from rndlib.training import integration
-from rndlib.training.exponential import DENSE_MANY
+from rndlib.training.backends.jax import JaxBackend
 
 # The networks are tiny, which the warning about heads is right to notice.
 pytestmark = [
+    pytest.mark.usefixtures("many_heads_by_products"),
     pytest.mark.torch,
     pytest.mark.filterwarnings("ignore::rndlib.theory.crowding.HeadsWarning"),
     pytest.mark.filterwarnings("ignore::rndlib.checks.ScaleWarning"),  # labels that make training diverge
@@ -97,7 +98,7 @@ def test_every_estimator(kind, solver):
 def test_many_heads(solver, noise_std):
     """Linear systems are solved in float32 to four digits, by the same iteration: both stop at the same one unless a
     residual comes within rounding, some 1e-6 of it, of what is allowed, which a few hundred solves rarely see."""
-    heads = DENSE_MANY // len(X) + 2
+    heads = JaxBackend.dense_many // len(X) + 2
     net = MLP(3, width=256, sigma_b=0.5)
 
     def make(name):

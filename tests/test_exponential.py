@@ -1,6 +1,7 @@
 """One step of a linear flow, by eigenvalues and by a rational approximation, against other ways to the exponential."""
 
 from math import inf
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,12 +12,14 @@ from scipy.linalg import expm
 from rndlib import MLP, kernels
 from rndlib.training import backends, exponential
 from rndlib.training.backends.jax import in_float64
-from rndlib.training.exponential import DENSE, DENSE_MANY, EXPONENTIAL_ERROR, POLES, RESIDUES, SOLVE_RTOL, dense, phi1
+from rndlib.training.exponential import DENSE, EXPONENTIAL_ERROR, POLES, RESIDUES, SOLVE_RTOL, dense, phi1
 from rndlib.training.problem import Spectrum
 from rndlib.training.weights import Role, draw
 
 X = np.random.default_rng(0).normal(size=(5, 3))
-MANY = 27  # far more heads than DENSE_MANY allows
+pytestmark = pytest.mark.usefixtures("many_heads_by_products")
+
+MANY = 27  # far more heads than `dense_many` allows
 
 
 def test_rational_exponential():
@@ -50,10 +53,10 @@ def test_the_gain_of_a_mode_and_its_limits():
 
 def test_the_way_is_chosen_by_heads_and_points():
     """One or two heads keep to the kernel matrix, one for longer; more leave it earlier."""
-    assert [dense(5, heads) for heads in (1, 8, 9)] == [True, True, False]
-    assert 5 * 8 <= DENSE_MANY < 5 * 9
-    assert [dense(DENSE[1] + more, 1) for more in (0, 1)] == [True, False]
-    assert [dense(DENSE[2] // 2 + more, 2) for more in (0, 1)] == [True, False]
+    for lib in (SimpleNamespace(dense_many=40), SimpleNamespace(dense_many=400)):
+        assert [dense(lib.dense_many // 5, heads, lib) for heads in (1, 5, 6)] == [True, True, False]
+        assert [dense(DENSE[1] + more, 1, lib) for more in (0, 1)] == [True, False]
+        assert [dense(DENSE[2] // 2 + more, 2, lib) for more in (0, 1)] == [True, False]
 
 
 def step(lib, net, shared, own):

@@ -16,16 +16,17 @@ from sklearn.datasets import load_diabetes
 from rndlib import MLP, BayesianRND, DeepEnsemble, DivergenceError, GradientFlow, kernels
 from rndlib.theory.dynamics import gain
 from rndlib.training import integration
-from rndlib.training.backends.jax import in_float64
+from rndlib.training.backends.jax import JaxBackend, in_float64
 from rndlib.training.clock import clock
-from rndlib.training.exponential import DENSE_MANY
 from rndlib.training.integration import Hint, Integration
 from rndlib.training.report import SlowWarning
+
+pytestmark = pytest.mark.usefixtures("many_heads_by_products")
 
 RTOL = GradientFlow().rtol
 CONVERGED = 15.0  # where every mode has trained
 # Enough heads on five points for the path that never forms the kernel.
-MANY = DENSE_MANY // len(AXES) + 2
+MANY = JaxBackend.dense_many // len(AXES) + 2
 
 
 def residual(problem, params):

@@ -14,9 +14,8 @@ from rndlib.training.problem import Spectrum
 from rndlib.training.trees import Array
 
 DENSE = {1: 2500, 2: 1000}
-DENSE_MANY = 40
-"""Largest N K for which the kernel matrix is formed: of one head, of two, and of more. Of one head, it is memory that
-sets the limit: half a GiB for the matrix and its eigenvectors."""
+"""Largest N K for which the kernel matrix is formed, of one head and of two; of more, it is the backend's `dense_many`.
+Of one head, it is memory that sets the limit: half a GiB for the matrix and its eigenvectors."""
 
 EXPONENTIAL_ERROR = 1e-5
 """Error of the rational approximation of e^{-z}, uniformly in z >= 0."""
@@ -44,9 +43,9 @@ ITERATIONS, RESTART = 3000, 1000
 """Most iterations, and those after which the method starts anew."""
 
 
-def dense(n_samples: int, heads: int) -> bool:
+def dense(n_samples: int, heads: int, lib: Any) -> bool:
     """Whether to form the kernel matrix of a body: up to where both ways take as long."""
-    return n_samples * heads <= DENSE.get(heads, DENSE_MANY)
+    return n_samples * heads <= DENSE.get(heads, lib.dense_many)
 
 
 def phi1(values: Array, h: Array, xp: Any) -> Array:
@@ -62,7 +61,7 @@ def flow_integral(tangent: Any, r: Array, times: Array, noise: Array, spectrum: 
 
     `tangent` is a `Linearised`. NaN where the kernel is not finite, or the systems could not be solved.
     """
-    if dense(*r.shape[-2:]):
+    if dense(*r.shape[-2:], lib):
         return _by_eigenvectors(tangent, r, times, noise, lib.xp)
     v = _by_conjugate_gradients(tangent, r, times[1], noise, spectrum, lib)
     return lib.xp.stack([lib.xp.where(times[0] > 0, v, 0.0), v])

@@ -105,7 +105,7 @@ class Integration:
         self.places = [backend.tensors(chunks, dtype) for dtype in ("float64", "float32")]
         self.shared = X, np.asarray(problem.noise_std), spectrum
         self.own = problem.start, problem.offsets, problem.targets
-        self.together = problem.body_bytes if dense(n, heads) else 0
+        self.together = problem.body_bytes if dense(n, heads, backend) else 0
         self.evaluations, self.first, self.left = (np.zeros(self.bodies, kind) for kind in (int, float, float))
         advice = conditioning.advice(spectrum.values, time)
         self.further = f"; {advice}" if advice else ""
@@ -225,7 +225,7 @@ def _advance(lib: Backend, net: Network, shared: Any, own: Any) -> Any:
     def evaluate(i: Any, carry: Any) -> Any:
         (shift, xi), here = carry
         tangent = lib.linearise(net, rounded(added(params, here)), rounded(X))
-        tangent = tangent.held() if dense(*y.shape[-2:]) else tangent
+        tangent = tangent.held() if dense(*y.shape[-2:], lib) else tangent
         # The residual at the step's start, by the linear model at `here`. The branch takes the change as an array,
         # because XLA would otherwise compute it anew for every point.
         away = rounded(mapped(lambda a, b: a - b, shift, here))

@@ -55,6 +55,8 @@ class Backend(ABC):
     map: `map(function, tree)`, the function of each entry of the leading axes, one after the other, stacked.
     while_loop: `while_loop(condition, step, state)`, that is `state = step(state)` while the condition holds.
     cond: `cond(predicate, yes, no, given)`, that is `yes(given)` or `no(given)`.
+    dense_many: Largest number of points times heads, of three heads or more, for which a step of gradient flow forms
+        the kernel matrix, in place of products with it.
     """
 
     xp: Any
@@ -63,6 +65,7 @@ class Backend(ABC):
     map: Callable[..., Any]
     while_loop: Callable[..., Any]
     cond: Callable[..., Any]
+    dense_many: int
 
     @abstractmethod
     def settings(self) -> AbstractContextManager[Any]:

@@ -126,6 +126,7 @@ class JaxBackend(Backend):
     xp = jnp
     cast = staticmethod(lambda a, dtype: a.astype(dtype))
     constant = staticmethod(lambda value, like: jnp.asarray(value))
+    dense_many = 40
     map, while_loop, cond = staticmethod(lax.map), staticmethod(lax.while_loop), staticmethod(lax.cond)
 
     def __init__(self):

@@ -102,6 +102,7 @@ class TorchBackend(Backend):
     constant = staticmethod(lambda value, like: torch.as_tensor(np.asarray(value), device=like.device))
     cond = staticmethod(lambda predicate, yes, no, given: yes(given) if predicate else no(given))
     map, while_loop = staticmethod(_map), staticmethod(_while_loop)
+    dense_many = 400  # each product with the kernel starts dozens of operations from Python
 
     def __init__(self, device: str = "cpu"):
         if device == "cuda" and not torch.cuda.is_available():
