@@ -154,12 +154,12 @@ def distinct(X: np.ndarray) -> None:
 def scales(X: ArrayLike, y: ArrayLike | None, prior_std: float | None, noise_std: float = 0.0) -> None:
     """Warn, with a ScaleWarning, of columns of X (N, columns) or labels y (N,) on scales that no network is made for.
 
-    A column is refused no value, but named where its mean is beyond FAR of its own deviation and of 1, where its
-    deviation is beyond FAR, or below 1 and the largest by LITTLE although many of its values differ; and all columns
+    No column is refused. The warning names those whose mean is beyond FAR of their own deviation and of 1, or whose
+    deviation is beyond FAR, or below 1 and the largest by LITTLE although many of their values differ; and all columns
     where their root mean square is below 1 / FAR. X of another shape is judged as one column. Labels are named
     where their root mean square, noise_std^2 taken off its square, is FAR times `prior_std` or more, the deviation of
     the network's prior at X (the root of the mean of its NTK's diagonal), or less than it by LITTLE; None leaves them
-    out. A warning says what to subtract, and what to divide by.
+    out. The warning says what to subtract, and what to divide by.
     """
     points = np.asarray(X, np.float64)
     columns = points if points.ndim == 2 else points.reshape(-1, 1)

@@ -227,7 +227,7 @@ def test_what_is_not_measured_is_said(kind, monkeypatch):
     monkeypatch.setattr(kernels, "matrices", unknown)
     report = kind(NET, 2, solver=solver).fit(FEW.X, FEW.y).report
     assert (report.evaluations, report.departure) == (2, None)
-    assert "Not held against the theorem: this activation has no kernel." in report.notes
+    assert "Not compared with the theorem: this activation has no kernel." in report.notes
     with pytest.raises(ValueError, match="no kernel"):
         kind(NET, 2).fit(FEW.X, FEW.y)
 

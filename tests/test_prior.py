@@ -218,6 +218,10 @@ def test_further_points_several_outputs_and_clones():
         (lambda: fitted(prior=MADE(features=lambda X: X[:, 0])), r"features\(X\) has shape \(10,\)"),
         (lambda: fitted(prior=MADE(features=lambda X: X - X.mean(0))), r"features\(X\[:1\]\) is not features\(X\)"),
         (lambda: fitted(prior=MADE(mean=lambda X: X[:, 0] - X[:, 0].mean())), r"mean\(X\[:1\]\) .*each row by itself"),
+        (
+            lambda: BayesianRND(prior=Prior(features=lambda X: 1e9 + X)).fit(DATA.X, DATA.y),
+            r"features\(X\) are as large as 1e\+09: give numbers of about 1",
+        ),
         (lambda: fitted(prior=MADE(mean=lambda X: X)), r"mean\(X\) has shape"),
         (lambda: BayesianRND(Module(small), prior=PRIOR).fit(DATA.X), "is for an MLP: give scales to your network"),
         (lambda: BayesianRND(Module(small, output_scale=None), prior=PRIOR), "a number as the network.s output_scale"),

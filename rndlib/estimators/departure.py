@@ -1,11 +1,11 @@
 """How far a fit is from its theorem, measured on its own networks.
 
-The theorems are about networks that are linear in their parameters, with the tangent kernel of infinite width. What
-training would make of a fit's own initial functions if its networks were such is known in closed form (control
-variates). Let V be the variance that the fit reports, P that of these linear networks, and L that of the law. The
-factor by which V is off is the mean of V / L over points, divided by that of P / L: the Monte-Carlo error of few heads
-or members is nearly the same in both. The theorems of the Bayesian methods are about convergence, so a training that
-ends before has the factor L_t / L as well.
+The theorems are about networks that are linear in their parameters, with the tangent kernel of infinite width. The
+functions that such networks would have after training, from the same initial functions, are known in closed form
+(control variates). Let V be the variance that the fit reports, P that of these linear networks, and L that of the law.
+The factor by which V is off is the mean of V / L over points, divided by that of P / L: the Monte-Carlo error of few
+heads or members is nearly the same in both. The theorems of the Bayesian methods are about convergence, so a training
+that ends before has the factor L_t / L as well.
 
 The remaining error comes from how far the parameters move. From a residual r at the start, training moves those of a
 linear network by
@@ -34,7 +34,7 @@ from rndlib.training.probes import probes
 from rndlib.training.solvers import GradientDescent, GradientFlow, StochasticGradient
 
 TOLERATED = 0.1
-"""Distance of the factor from 1 that is no departure."""
+"""Largest tolerated distance of the factor from 1."""
 
 PROBES, NETWORKS, MANY_DRAWS = 256, 64, 16
 """Numbers of points and of networks that are enough to measure it, and of a user's networks whose tangent kernels are
@@ -54,7 +54,7 @@ REMEDIES: dict[Cause, str] = {
     "time": "train to convergence, or {rival}",
     "learning rate": "give at most half of 2 / lambda_max = {edge:.2g}, or GradientFlow()",
     "width": "widen the network, or {rival}",
-    "heads per width": "{rival}, fewer heads per body, or a wider network",
+    "heads per width": "{rival}, fewer heads per network, or a wider one",
     "label scale": "divide y by {scale:.2g} or more, widen the network, or {rival}",
     "conditioning": "drop points that nearly repeat others, give more noise_std where it is offered, or {rival}",
 }
@@ -79,7 +79,7 @@ class Departure:
     """How far a fit is from its theorem, over probe points of the training distribution.
 
     factor: The reported variance over the one that the theorem predicts from the same initial weights.
-    low, high: Its 95 % interval over members, bodies or heads; 0 and infinity where they are too few for one.
+    low, high: Its 95 % interval over members, networks or heads; 0 and infinity where they are too few for one.
     mean: Squared distance of the mean estimate from the theorem's, over the theorem's variance; 0 where there is none.
     departs: Whether the factor differs from 1 by more than 10 % and its interval excludes 1, or `mean` is significantly
         above 0.1.
@@ -120,9 +120,9 @@ def of(model: Any, X: Float[np.ndarray, "n *shape"]) -> tuple[Departure | None, 
     if not net.hidden_parameters:
         return None, ()  # the network is linear in its parameters
     if isinstance(solver, StochasticGradient) and not model._bayesian:
-        return None, ("Not held against the theorem: minibatches have no training time that it could refer to.",)
+        return None, ("Not compared with the theorem: minibatches have no training time that it could refer to.",)
     if n > MOST_MEASURED and (model._linear or not isinstance(solver, GradientFlow)):
-        return None, (f"Not held against the theorem, which takes kernels of {n} x {n} numbers.",)
+        return None, (f"Not compared with the theorem, which takes kernels of {n} x {n} numbers.",)
     points = probes(X, own)
     points = points[:: -(-len(points) // (PROBES // 4 if own else PROBES))]
     places, before, after = np.concatenate([X, points]), [], []
@@ -152,7 +152,7 @@ def of(model: Any, X: Float[np.ndarray, "n *shape"]) -> tuple[Departure | None, 
             for output in range(1 if y is None else y.shape[1])
         ]
     except ValueError as error:  # an activation whose kernel is not known, or a kernel that is singular in float64
-        return None, (f"Not held against the theorem: {error}.",)
+        return None, (f"Not compared with the theorem: {error}.",)
     return max(each, key=lambda found: (found.departs, max(abs(log(max(found.factor, 1e-300))), found.mean))), ()
 
 

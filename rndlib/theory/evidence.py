@@ -4,9 +4,9 @@ Theta is the NTK of an erf network that reads X / input_scales, and phi are the 
 log evidence has analytic derivatives (`rndlib.theory.erf`), which L-BFGS follows from several starts. Arguments are
 checked by the estimators.
 
-Few rows leave many hyperparameters open, and the largest evidence then has no noise and a function that hangs on one
-column. So the logs of input_scale / sigma_w, sigma_w, sigma_b, s and 2 noise_std have standard normal priors, in units
-in which columns of X and y have deviation 1.
+Few rows leave many hyperparameters open, and the largest evidence then has no noise and a function of one column. So
+the logs of input_scale / sigma_w, sigma_w, sigma_b, s and 2 noise_std have standard normal priors, in units in which
+columns of X and y have deviation 1.
 """
 
 from dataclasses import dataclass
@@ -43,6 +43,7 @@ _RATIOS = np.exp(np.linspace(-20, 10, 3001))  # that `of_kernel` tries
 _EPS = 1e-13  # smallest eigenvalue over the largest, of a matrix that is not singular
 _ENOUGH = 1e-5  # change of the loss in an iteration that ends L-BFGS, relative to it
 _KEPT = 30  # iterations whose slopes it keeps: more than ten columns have hyperparameters, where 10 take twice as long
+_LARGE = 1e3  # of features, whose weights have variance 1 in deviations of the labels
 _REFUSED = 1e10  # in place of infinity, which L-BFGS cannot interpolate
 
 Points = Float[np.ndarray, "n d"]
@@ -91,7 +92,7 @@ def maximise(
     bounds = _bounds(X.shape[1], noise_std, input_scales)
     few = order[:_FEW]
     starts = [(depth, _start(depth, X[few], *sigmas, bounds)) for depth in DEPTHS for sigmas in _STARTS]
-    if features is not None:  # also from the optimum without them, so that a comparison does not hang on the starts
+    if features is not None:  # also from the optimum without them, so that a comparison does not depend on the starts
         alone = maximise(X, y, noise_std=noise_std, input_scales=input_scales)
         found = [*alone.input_scales, alone.net.sigma_w, alone.net.sigma_b, alone.output_scale, alone.noise_std or 1.0]
         starts.append((alone.net.depth, np.clip(np.log(found), *bounds.T)))
@@ -104,6 +105,10 @@ def maximise(
             starts = list({depth: (depth, at) for depth, at in reversed(starts)}.values())
     depth, at, loss = ends[0]
     if loss >= _REFUSED:
+        most = float(np.abs(phi).max(initial=0.0))
+        if most > _LARGE:
+            text = "give numbers of about 1, such as (t - mean) / std with fixed mean and std"
+            raise ValueError(f"features(X) are as large as {most:.2g}: {text}")
         raise _singular("of X", "None" if noise_std is None else f"{noise_std:.3g} standard deviations of y")
     return Hyperparameters(*_read(at, depth, noise_std), _prior(at, bounds)[0] - loss, len(order))
 
@@ -204,7 +209,7 @@ def of_kernel(K: Float[np.ndarray, "n n"], y: ArrayLike, noise_std: float | None
     values = np.maximum(values, 0)
     mean, power = float(values.mean()), float(squares.mean())
     if not (mean > 0 and power > 0):
-        raise ValueError(f"{'K' if power > 0 else 'y'} is 0: no scale is the most probable: give values that vary")
+        raise ValueError(f"{'K' if power > 0 else 'y'} is 0: no scale has the largest evidence: give values that vary")
     if noise_std == 0 and values[0] <= _EPS * values[-1]:
         raise _singular("K", repr(noise_std))
     if noise_std is None:  # of noise over signal, given which s^2 is known
