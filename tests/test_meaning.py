@@ -90,6 +90,14 @@ class Branch(nn.Module):
         return self.end(self.outer(self.activation(self.inner(x))))
 
 
+def signs() -> nn.Module:
+    """As many weights of each sign, of one size: numbers of the least kurtosis, 1."""
+    module = network()
+    for p in module.parameters():
+        p.data = (2.0 * (torch.randperm(p.numel()) % 2) - 1).view(p.shape) / sqrt(p.numel())
+    return module
+
+
 def compiled() -> nn.Module:
     return nn.Sequential(torch.compile(network(), backend="eager"), nn.Identity())  # pyright: ignore[reportArgumentType]
 
@@ -103,6 +111,7 @@ ENSEMBLES: dict[str, tuple[Make, Tensor]] = {
     "group normalisation": (lambda: convolutional(nn.GroupNorm(4, 64)), IMAGES),
     "Eq. 1": (lambda: nature_cnn((1, 36, 36))(4), probes((1, 36, 36))),
     "own forward": (Branch, VECTORS),
+    "signs": (signs, VECTORS),
     "no dropout": (lambda: network(nn.Dropout(0.0)), VECTORS),
     "weight norm": (normed, VECTORS),
     "compiled": (compiled, VECTORS),  # PyTorch #186294
@@ -144,6 +153,7 @@ def test_two_draws_of_one_law_are_an_ensemble(make, obs):
         (lambda: nn.Conv1d(3, 3, 3), None, "may not be", "not known: give obs"),
         (lambda: nn.Sequential(spectral_norm(nn.Linear(3, 8)), nn.Linear(8, 4)), None, "no", "each call changes"),
         (lambda: scaled(0.0, network()), None, "no", "outputs start at zero: draw its last layer at random"),
+        (lambda: Branch(torch.tanh), lambda: scaled(0.0, network(heads=8)), "no", "the target's outputs start at zero"),
         (lambda: Branch(lambda f: (f, f)), None, "no", r"return tuple and tuple for 10 observations, not both"),
         (nn.Identity, network, "no", "no weights that train"),
     ],
@@ -299,7 +309,10 @@ def test_chance_is_not_called_a_difference_and_a_difference_is_found():
 
 
 @pytest.mark.usefixtures("as_a_user")
-def test_what_is_no_module_or_has_no_weights_yet():
+def test_what_is_no_module_or_has_no_weights_yet_and_no_observations():
+    assert explain(network(), network(), VECTORS.double().numpy()).factor == 1
+    with pytest.raises(ValueError, match=r"obs has a NaN or infinity, first at \[0, 0\]"):
+        explain(network(), network(), VECTORS.numpy() * np.nan)
     with pytest.raises(ValueError, match="obs has 1 rows: give two or more"):
         explain(network(), network(), VECTORS[:1])
     with pytest.raises(ValueError, match=r"target is builtin_function_or_method: give a torch\.nn\.Module"):

@@ -11,6 +11,9 @@ from torch import Tensor
 
 from rndlib import checks
 
+Rows = tuple[Tensor, torch.Size]
+"""Observations as rows, and the leading dimensions that they had."""
+
 
 class Reader:
     """Reads observations (*leading, *shape) as rows.
@@ -52,7 +55,7 @@ class Reader:
         if not self.shape:
             raise ValueError(f"obs_shape = {space!r}: give observations of one axis or more, such as one-hot vectors")
 
-    def __call__(self, obs: Any) -> tuple[Shaped[Tensor, "rows *shape"], torch.Size]:
+    def __call__(self, obs: Any) -> Rows:
         """The rows of `obs`, and its leading dimensions; rows that were read before are read as they are.
 
         Raises
@@ -60,23 +63,21 @@ class Reader:
         ValueError: `obs` is no such observations, or has none.
         """
         if self.keys is None or isinstance(obs, Tensor):
-            return _rows(obs, self.shape)
+            return read(obs, self.shape)
         try:
             entries = [obs[key] for key in self.keys]
         except (KeyError, IndexError, TypeError) as error:
             raise ValueError(f"obs is {type(obs).__name__}: give a dictionary with {self.keys} ({error!r})") from error
-        each = [_rows(entry, of) for entry, of in zip(entries, self.shapes, strict=True)]
+        each = [read(entry, of) for entry, of in zip(entries, self.shapes, strict=True)]
         leading = [tuple(of) for _, of in each]
-        checks.require(
-            leading.count(leading[0]) == len(leading), f"the entries of obs have leading dimensions {leading}"
-        )
+        checks.require(len({*leading}) == 1, f"the entries of obs have leading dimensions {leading}: give equal ones")
         if len(each) == 1:
             return each[0]
         return torch.cat([rows.reshape(len(rows), -1) for rows, _ in each], 1), each[0][1]
 
     def like(self, obs: Any, values: Shaped[Tensor, " rows"], leading: torch.Size) -> Any:
         """Values (*leading,) in the kind of `obs`: a tensor if it has tensors, else a NumPy array."""
-        values = values if len(leading) == 1 else values.view(leading)
+        values = values.view(leading)
         first = obs if self.keys is None or isinstance(obs, Tensor) else obs[self.keys[0]]
         return values if isinstance(first, Tensor) else values.numpy(force=True)
 
@@ -88,7 +89,7 @@ def shape(space: Any) -> tuple[int, ...]:
     return tuple(checks.whole("obs_shape", size, at_least=1) for size in sizes)
 
 
-def _rows(entry: Any, shape: tuple[int, ...]) -> tuple[Tensor, torch.Size]:
+def read(entry: Any, shape: tuple[int, ...]) -> Rows:
     """An entry (*leading, *shape) as rows (rows, *shape), and its leading dimensions."""
     try:
         # PyTorch refuses negative strides, and warns about read-only arrays: only such arrays are copied.
@@ -106,4 +107,4 @@ def _rows(entry: Any, shape: tuple[int, ...]) -> tuple[Tensor, torch.Size]:
         bad = (~tensor.isfinite()).nonzero()
         if len(bad):
             raise ValueError(f"obs has a NaN or infinity, first at {bad[0].tolist()}: remove or impute it")
-    return tensor if axes == 1 else tensor.reshape(-1, *shape), tensor.shape[:axes]
+    return tensor.reshape(-1, *shape), tensor.shape[:axes]
