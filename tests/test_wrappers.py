@@ -212,9 +212,11 @@ def test_returns_are_scaled_over_time_and_environments():
     assert (ReturnScaler(ENVS)(torch.zeros(ENVS)) == 0).all()
 
 
+@pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize(
     ("options", "says"),
     [
+        ({"gamma": "much"}, "gamma = 'much': give a finite number"),
         ({"gamma": 1.0}, r"gamma = 1.0: give a number in \[0, 1\)"),
         ({"every": 0}, "every = 0"),
         ({"minibatches": 0}, "minibatches = 0"),
@@ -225,6 +227,13 @@ def test_returns_are_scaled_over_time_and_environments():
 def test_arguments_out_of_range(options, says):
     with pytest.raises(ValueError, match=says):
         RNDVecEnvWrapper(VecEnv(), bonus(), **options)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_bonus_on_a_gpu_rewards_environments_on_the_cpu():
+    steps = np.random.default_rng(0).normal(size=(4, ENVS, 2))
+    here, there = IntrinsicReward(bonus(), ENVS, every=2), IntrinsicReward(bonus().to("cuda"), ENVS, every=2)
+    np.testing.assert_allclose([there(obs) for obs in steps], [here(obs) for obs in steps], rtol=1e-2)
 
 
 def test_a_bonus_of_values_is_no_reward():

@@ -4,7 +4,7 @@ The intrinsic return is not cut at the ends of episodes (Burda et al., 2019), an
 coefficient means the same for every task and network.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -40,8 +40,9 @@ class ReturnScaler(nn.Module):
 
     def __init__(self, num_envs: int, gamma: float = 0.99):
         super().__init__()
-        if not 0 <= gamma < 1:
-            raise ValueError(f"gamma = {gamma!r}: give a number in [0, 1), such as 0.99")
+        checks.require(
+            0 <= checks.real("gamma", gamma) < 1, f"gamma = {gamma!r}: give a number in [0, 1), such as 0.99"
+        )
         self.gamma, self.statistics = gamma, RunningNormaliser(())
         num_envs = checks.whole("num_envs", num_envs, at_least=1)
         self.register_buffer("returns", torch.zeros(num_envs, dtype=torch.float64))
@@ -49,7 +50,7 @@ class ReturnScaler(nn.Module):
     @torch.no_grad()
     def forward(self, rewards: Float[Tensor, " envs"]) -> Float[Tensor, " envs"]:
         """The scaled rewards of the next step of all environments, (num_envs,)."""
-        self.returns.mul_(self.gamma).add_(rewards)
+        self.returns.mul_(self.gamma).add_(rewards.to(self.returns))  # which may come from a bonus on an accelerator
         self.statistics.observe(self.returns)
         size = (self.statistics.var + self.statistics.mean**2).sqrt()
         return rewards.double() / size.clamp(min=torch.finfo(torch.float64).tiny)
@@ -86,10 +87,7 @@ class IntrinsicReward(nn.Module):
     ):
         super().__init__()
         if bonus.gamma is not None:
-            raise ValueError(
-                f"bonus has gamma = {bonus.gamma!r}: its novelty is of all that follows, and a return of it "
-                "would count this twice; give a bonus with gamma=None"
-            )
+            raise ValueError(f"bonus has gamma = {bonus.gamma!r}: its novelty is of all that follows: give gamma=None")
         self.bonus, self.scaler = bonus, ReturnScaler(num_envs, gamma)
         self.every = checks.whole("every", every, at_least=1)
         self.epochs = checks.whole("epochs", epochs, at_least=1)
@@ -101,8 +99,10 @@ class IntrinsicReward(nn.Module):
 
         reset: Truth values (num_envs,), which environments only started anew, for a reward of 0; None for none.
         """
-        rows, _ = self.bonus._rows(next_obs)
-        novelty = self.bonus._observed(rows)
+        rows, _ = self.bonus.reader(next_obs)
+        if self.bonus.normaliser is not None:
+            self.bonus.observe(rows)
+        novelty = self.bonus(rows)
         if reset is not None:
             novelty = novelty.masked_fill(torch.as_tensor(reset, device=novelty.device), 0.0)
         self._waiting.append(rows.clone())  # whose memory the environments may use again
@@ -117,6 +117,11 @@ class _Wrapper:
     """What both wrappers share: `isinstance` and all other attributes are those of the environments."""
 
     def __init__(self, envs: Any, bonus: ModuleBonus, coef: float = 1.0, *, warm_up: int = 1000, **how: Any):
+        checks.require(
+            not hasattr(envs, "get_original_reward"),
+            "envs has a VecNormalize, below which DQN and others read their rewards, without the bonus: put it "
+            "outside, as VecNormalize(RNDVecEnvWrapper(...))",
+        )
         self.envs, self.coef = envs, checks.non_negative("coef", coef)
         self.warm_up = checks.whole("warm_up", warm_up, at_least=0)
         self.intrinsic = IntrinsicReward(bonus, envs.num_envs, **how)
@@ -130,19 +135,15 @@ class _Wrapper:
             raise AttributeError(name)
         return getattr(self.envs, name)
 
-    def _warm(self, reset: Callable[[], Any], step: Callable[[], Any]) -> None:
-        """Let a random agent observe, unless something was observed already."""
-        normaliser = self.intrinsic.bonus.normaliser
-        if normaliser is not None and not normaliser.count:
-            self.intrinsic.bonus.observe(reset())
+    def reset(self, **options: Any) -> Any:
+        """As that of the environments. The first time, a random agent observes before it."""
+        bonus, self._ended = self.intrinsic.bonus, np.zeros(self.envs.num_envs, dtype=bool)
+        if bonus.normaliser is not None and not bonus.normaliser.count:
+            found = self.envs.reset(**options)
+            bonus.observe(found[0] if isinstance(found, tuple) else found)  # gymnasium's is with infos
             for _ in range(self.warm_up):
-                self.intrinsic.bonus.observe(step())
-
-    def _came_to(
-        self, obs: Any, ended: Any, last: Callable[[int], Any], reset: Any = None
-    ) -> Float[np.ndarray, " envs"]:
-        """The intrinsic rewards, in which the last observation of an episode counts, and not the first of the next."""
-        return self.intrinsic(_with_rows(obs, {env: last(env) for env in np.flatnonzero(ended).tolist()}), reset)
+                bonus.observe(self._at_random())
+        return self.envs.reset(**options)
 
 
 class RNDVectorWrapper(_Wrapper):
@@ -170,12 +171,6 @@ class RNDVectorWrapper(_Wrapper):
     True
     """
 
-    def reset(self, **options: Any) -> Any:
-        """As that of the environments. The first time, a random agent observes before it."""
-        self._warm(lambda: self.envs.reset(**options)[0], self._at_random)
-        self._ended = np.zeros(self.envs.num_envs, dtype=bool)
-        return self.envs.reset(**options)
-
     @property
     def _mode(self) -> str:
         return getattr(self.envs.metadata.get("autoreset_mode"), "name", "NEXT_STEP")
@@ -193,8 +188,8 @@ class RNDVectorWrapper(_Wrapper):
         ended, finals = np.logical_or(terminated, truncated), infos.get("final_obs", ())
         if "final_observation" in infos:
             raise ValueError("envs is of a gymnasium before 1.0, which resets in another way: take 1.2 or newer")
-        reset = self._ended if self._mode == "NEXT_STEP" else None
-        intrinsic = self._came_to(obs, ended if len(finals) else (), lambda env: finals[env], reset)
+        lasts = {env: finals[env] for env in np.flatnonzero(ended).tolist()} if len(finals) else {}
+        intrinsic = self.intrinsic(_with_rows(obs, lasts), self._ended if self._mode == "NEXT_STEP" else None)
         self._ended = ended
         return obs, rewards + self.coef * intrinsic, terminated, truncated, infos | {"intrinsic_reward": intrinsic}
 
@@ -206,24 +201,14 @@ class RNDVecEnvWrapper(_Wrapper):
     the rewards below one.
     """
 
-    def __init__(self, envs: Any, bonus: ModuleBonus, coef: float = 1.0, *, warm_up: int = 1000, **how: Any):
-        checks.require(
-            not hasattr(envs, "get_original_reward"),
-            "envs has a VecNormalize, below which DQN and others read their rewards, without the bonus: put it "
-            "outside, as VecNormalize(RNDVecEnvWrapper(...))",
-        )
-        super().__init__(envs, bonus, coef, warm_up=warm_up, **how)
-
-    def reset(self) -> Any:
-        """As that of the environments. The first time, a random agent observes before it."""
-        space, count = self.envs.action_space, self.envs.num_envs
-        self._warm(self.envs.reset, lambda: self.envs.step(np.stack([space.sample() for _ in range(count)]))[0])
-        return self.envs.reset()
+    def _at_random(self) -> Any:
+        return self.envs.step(np.stack([self.envs.action_space.sample() for _ in range(self.envs.num_envs)]))[0]
 
     def step_wait(self) -> Any:
         """As that of the environments, with the bonus in the rewards."""
         obs, rewards, dones, infos = self.envs.step_wait()
-        intrinsic = self._came_to(obs, dones, lambda env: infos[env]["terminal_observation"])
+        lasts = {env: infos[env]["terminal_observation"] for env in np.flatnonzero(dones).tolist()}
+        intrinsic = self.intrinsic(_with_rows(obs, lasts))
         infos = [info | {"intrinsic_reward": reward} for info, reward in zip(infos, intrinsic, strict=True)]
         return obs, rewards + self.coef * intrinsic, dones, infos
 
