@@ -4,6 +4,8 @@ import copy
 import io
 import pickle
 import re
+import subprocess
+import sys
 from functools import partial
 from math import sqrt
 from pathlib import Path
@@ -23,7 +25,7 @@ from torch import Tensor, nn  # noqa: E402
 from torch.profiler import profile  # noqa: E402
 
 from rndlib.torch import MismatchWarning, Module, ModuleBonus, RNDBonus, RunningNormaliser, nature_cnn  # noqa: E402
-from rndlib.torch.distillation import _AT_ONCE  # noqa: E402
+from rndlib.torch.batches import AT_ONCE  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -247,7 +249,7 @@ def peak(call: Any) -> int:
 
 def test_no_method_converts_all_frames_at_once():
     """A part in float64, or thrice in float32, and the networks' own: 14 bytes a number; 600 frames have 4 parts."""
-    obs, bound = frames(600), 14 * _AT_ONCE
+    obs, bound = frames(600), 14 * AT_ONCE
 
     def network():
         return nn.Sequential(nn.Conv2d(4, 2, 8, 8), nn.Flatten(), nn.Linear(200, 4))
@@ -271,7 +273,7 @@ def test_parts_give_the_numbers_of_the_whole(monkeypatch):
         return [before, torch.tensor(bonus.update(obs, epochs=2)), bonus(obs)]
 
     whole = numbers()
-    monkeypatch.setattr("rndlib.torch.distillation._AT_ONCE", 3 * 36 * 36)  # 3, 3, 3 and 1 of them
+    monkeypatch.setattr("rndlib.torch.batches.AT_ONCE", 3 * 36 * 36)  # 3, 3, 3 and 1 of them
     for part, all_at_once in zip(numbers(), whole, strict=True):
         torch.testing.assert_close(part, all_at_once, rtol=1e-4, atol=1e-4 * float(all_at_once.abs().max()))
 
@@ -333,6 +335,14 @@ def test_the_optimiser_moves_along():
     assert {state["exp_avg"].dtype for state in bonus.optimizer.state.values()} == {torch.float64}
     bonus.to("meta")
     assert {state["exp_avg"].device.type for state in bonus.optimizer.state.values()} == {"meta"}
+
+
+def test_weights_that_take_the_place_of_others_are_trained():
+    """Although the optimiser was made for those."""
+    bonus = seen()
+    bonus.predictor.load_state_dict(seen(seed=1).predictor.state_dict(), assign=True)
+    first, last = (bonus.update(X, epochs=20) for _ in range(2))
+    assert last < 0.95 * first
 
 
 def test_only_the_end_of_update_waits_for_the_device():
@@ -625,6 +635,16 @@ def test_a_bonus_that_is_read_and_never_trained_warns_once(monkeypatch):
     bonus(X)
 
 
+def test_that_warning_names_the_line_that_reads():
+    """In a process of its own, without the calls of the checks of annotations."""
+    loop = "distillation._READS = 1; RNDBonus(2, normalise=False)([[0, 0]])"
+    code = f"from rndlib.torch import RNDBonus, distillation; {loop}"
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code], capture_output=True, text=True
+    )
+    assert run.stderr.startswith("<string>:1: UserWarning: the bonus was read 1 times")
+
+
 def rank(number: int, store: str, results: Any) -> None:
     """What docs/how_to/torch.md says of several processes."""
     dist = torch.distributed
@@ -693,6 +713,8 @@ def test_malformed_observations(obs, says):
         ({"dtype": "float32"}, "dtype = 'float32'"),
         ({"optimizer": torch.optim.Adam([torch.ones(1)])}, "optimizer = Adam .*: give a function from parameters"),
         ({"optimizer": lambda parameters: None}, "optimizer = <function"),
+        ({"optimizer": lambda: None}, "optimizer fails .*0 positional arguments.*: give a function from parameters"),
+        ({"optimizer": sgd(-1.0)}, "optimizer fails .*Invalid learning rate: -1"),
         ({"optimizer": torch.optim.LBFGS}, "optimizer = .*LBFGS.*whose steps take a gradient alone"),
         ({"obs_shape": gym.spaces.Tuple([gym.spaces.Discrete(2)])}, "obs_shape = Tuple.*: flatten it to one array"),
         (

@@ -1,11 +1,28 @@
-"""What a bonus does with the optimiser of its predictor, which may be any of PyTorch's."""
+"""The optimiser of a bonus's predictor, which may be any of PyTorch's that steps along a gradient."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import partial
 
 from torch import nn
-from torch.optim import SGD, Optimizer
+from torch.optim import LBFGS, SGD, Adam, Optimizer
 
+from rndlib.examination import faults
 from rndlib.torch.networks import Eq1
+
+
+def made(
+    optimizer: Callable[[list[nn.Parameter]], Optimizer] | None, learning_rate: float, predictor: nn.Module
+) -> Optimizer:
+    """A user's optimiser of the predictor's weights that train, None for Adam. Raises ValueError if it is none."""
+    wanted = "give a function from parameters to a torch.optim.Optimizer"
+    trained = [p for p in predictor.parameters() if p.requires_grad]
+    make = partial(Adam, lr=learning_rate, fused=True) if optimizer is None else optimizer
+    with faults("optimizer fails", wanted):
+        found = callable(make) and make(trained)
+    if not isinstance(found, Optimizer) or isinstance(found, LBFGS):
+        raise ValueError(f"optimizer = {optimizer!r}: {wanted} whose steps take a gradient alone")
+    descend_as_eq_1(found, predictor)
+    return found
 
 
 def descend_as_eq_1(optimizer: Optimizer, network: nn.Module) -> None:
@@ -26,15 +43,3 @@ def descend_as_eq_1(optimizer: Optimizer, network: nn.Module) -> None:
             own = {"lr": group["lr"] * s**2, "weight_decay": group["weight_decay"] / s**2}
             own["params"] = [p for p in group["params"] if scales.get(p, 1.0) == s]
             optimizer.add_param_group(group | own)
-
-
-def rebind(optimizer: Optimizer, before: Sequence[nn.Parameter], now: Sequence[nn.Parameter]) -> None:
-    """Let an optimiser hold the weights `now` that have taken the place of those `before`, with its state.
-
-    It may have others besides, such as those of an encoder that a user has added.
-    """
-    state, successor = optimizer.state_dict(), dict(zip(before, now, strict=True))
-    for group in optimizer.param_groups:
-        group["params"] = [successor.get(p, p) for p in group["params"]]
-    optimizer.state.clear()
-    optimizer.load_state_dict(state)  # which moves it to them
