@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, Adadelta, Adafactor, Adagrad, Adam, Adamax, NAdam, Optimizer, RAdam, RMSprop, Rprop
 
 from rndlib.torch.function import Function, alike, misfit
-from rndlib.torch.mismatch import difference, factors
+from rndlib.torch.mismatch import correlated, difference, factors
 from rndlib.torch.observations import read
 
 _PROBES, _DRAWS = 16, 64
@@ -60,17 +60,18 @@ def explain(
 ) -> Meaning:
     """Whether half the mean squared error of `predictor`, trained to match `target`, is an ensemble's variance.
 
-    It is, if the two are independent draws from one initial law of one architecture. Then u_0 - g has twice the
-    covariance of u_0, and training transforms it as it transforms a member of an ensemble: of such networks, in their
-    parametrisation. So the half is exact in the limit of many units or channels (Novak et al., 2019; Yang and Littwin,
-    2021), with gradient flow or full-batch gradient descent at one learning rate for all weights. If the target's
-    outputs are c times larger, the factor is (1 + c^2) / 2. If the two differ otherwise, it depends on the observation
-    (`rndlib.theory.mismatch`).
+    It is, if the two are independent draws from the same initial distribution of one architecture. Then u_0 - g has
+    twice the covariance of u_0, and training transforms it as it transforms a member of an ensemble: of such networks,
+    in their parametrisation. So the half is exact in the limit of many units or channels (Novak et al., 2019; Yang and
+    Littwin, 2021), with gradient flow or full-batch gradient descent at one learning rate for all weights. If the
+    target's outputs are c times larger, the factor is (1 + c^2) / 2. If the two differ otherwise, it depends on the
+    observation (`rndlib.theory.mismatch`).
 
     Call it before training, as it reads initial laws off the weights. It runs both modules on observations, leaves them
     as they are, and tries whether the outputs are a function of one observation; whether they are affine in a last
     layer of random weights, which the Gaussian limit needs; whether the predictor with the target's weights is the
-    target, up to a number; and whether the weights are independent, of the same means and variances (level 1e-6).
+    target, up to a number; and whether weights in the same place are uncorrelated, and of the same means and variances
+    (level 1e-6).
 
     Parameters
     ----------
@@ -83,7 +84,8 @@ def explain(
 
     Raises
     ------
-    ValueError: A module is none, or has no weights yet; or `obs` has no two finite observations.
+    ValueError: A module is none, has no weights yet, or does not return floating-point numbers; or `obs` has no two
+        finite observations.
 
     >>> from torch import nn
     >>> from rndlib.torch import explain
@@ -99,11 +101,15 @@ def explain(
             raise ValueError(f"{name} is {type(module).__name__}: give a torch.nn.Module")
         if any(isinstance(p, nn.UninitializedParameter) for p in module.parameters()):
             raise ValueError(f"{name} has lazy layers without weights yet: call it on an observation first")
+        if any(a.is_meta for a in (*module.parameters(), *module.buffers())):
+            raise ValueError(f"{name} is on the device 'meta', which holds no numbers: make it on another")
     weights = [*predictor.parameters()]
     sizes = [w.shape[1] for w in weights if w.ndim == 2]
     if obs is None and not sizes:
         return Meaning("unknown", None, ("the modules' observations are not known: give obs",))
     x = probes((sizes[0],)) if obs is None else read(obs, np.shape(obs)[1:])[0]
+    if x.is_meta:
+        raise ValueError("obs is on the device 'meta', which holds no numbers: make it on another")
     if len(x) < 2:
         raise ValueError(f"obs has {len(x)} rows: give two or more observations, such as 16")
     if weights:
@@ -135,13 +141,18 @@ def _judged(u: Function, g: Function, x: Shaped[Tensor, "n *shape"], optimizer: 
         against.append("the predictor has no weights that train, so that its error stays what it is")
     if common := [repr(name) for name, trained in both_have if trained]:
         against.append(f"the two are not independent: the target has the predictor's {', '.join(common)}")
+    elif related := correlated(u, g):
+        against.append(f"the two are not independent: correlated with the predictor's are {', '.join(related)}")
     if against:
         return none(*against)
     try:
         both = [(f(x), f(x), f(x[: len(x) // 2])) for f in (u, g)]
     except Exception as error:  # of the user's code, at observations of ours
         failed = f"the modules fail on observations {tuple(x.shape)} ({type(error).__name__}: {error})"
-        return Meaning("unknown", None, (f"{failed}: give obs",))
+        return Meaning("unknown", None, (f"{failed}: give observations that they read",))
+    for name, (outputs, *_) in zip(("predictor", "target"), both, strict=True):
+        if isinstance(outputs, Tensor) and not outputs.is_floating_point():
+            raise ValueError(f"{name} returns {outputs.dtype}: give a module that returns floating-point numbers")
     if wrong := misfit(both[0][0], both[1][0], len(x)):
         return none(f"the modules {wrong}, not both (n, outputs)")
     random = torch.Generator().manual_seed(0)
@@ -169,7 +180,8 @@ def _judged(u: Function, g: Function, x: Shaped[Tensor, "n *shape"], optimizer: 
         low, high = found = factors(u, g, x, optimizer)
         between = f"the ratio depends on the observation, here from about {low:.2g} to {high:.2g}"
         return none(f"{different}: {between}", factors=found)
-    reasons = ["predictor and target are independent draws from one law of one architecture, as far as trials show"]
+    same = "predictor and target are independent draws from the same initial distribution of one architecture"
+    reasons = [f"{same}, as far as tests show"]
     if c != 1:
         reasons = [f"the target's outputs are about c = {c:.3g} times the predictor's: the factor is (1 + c^2) / 2"]
     if frozen := [repr(n) for n, drawn, trained in zip(u.names, u.drawn, u.trained, strict=True) if drawn > trained]:

@@ -12,8 +12,9 @@ from torch.optim import SGD, Optimizer
 from rndlib.torch.function import Function, alike
 
 CHANCE = 1e-6
-"""Significance level at which two tensors are said to have different distributions."""
+"""Significance level at which tensors are said to have different distributions, or two networks to be correlated."""
 _DRAWS, _KERNELS = 64, 4
+_ENOUGH = 2**16  # numbers of a tensor, to tell a correlation of 0.03
 
 
 def difference(u: Function, g: Function, x: Shaped[Tensor, "n *shape"]) -> tuple[str, float]:
@@ -33,6 +34,14 @@ def difference(u: Function, g: Function, x: Shaped[Tensor, "n *shape"]) -> tuple
         return "", 1.0 if abs(c - 1) < 1e-3 else c
     laws = " against ".join(f"{a.mean():.3g} and {a.std():.3g}" for a in pairs[apart[0]])
     return f"the initial laws differ: {u.names[apart[0]]!r} has mean and deviation {laws}", 1.0
+
+
+def correlated(u: Function, g: Function) -> list[str]:
+    """Names of u's random tensors that are correlated with, but not equal to, those in their place in g."""
+    both = zip(u.names, u.tensors, g.tensors, u.drawn, g.drawn, strict=False)
+    pairs = [(name, p, q) for name, p, q, *drawn in both if all(drawn) and p.shape == q.shape and not p.equal(q)]
+    bound = stats.norm.isf(CHANCE / 2 / max(1, len(pairs)))  # so that the level is that of all tensors together
+    return [repr(name) for name, p, q in pairs if abs(_agreement(p, q)) > bound]
 
 
 def factors(
@@ -76,3 +85,16 @@ def _apart(p: Float[np.ndarray, " n"], q: Float[np.ndarray, " n"]) -> bool:
     below = stats.f(freedom, freedom).cdf(q.var() / p.var())
     means: Any = stats.ttest_ind(p, q)
     return bool(min(2 * below, 2 * (1 - below), means.pvalue) < CHANCE)
+
+
+def _agreement(p: Tensor, q: Tensor) -> float:
+    """The correlation r of the signs of n pairs of numbers about their medians, as r sqrt(n), N(0, 1) if independent.
+
+    Signs, unlike products, have this law for all distributions; and as |r| <= 1, few numbers are never significant.
+    Left out are numbers that come twice: patterns of every draw, as an identity or an LSTM's gates, and tied weights.
+    """
+    pair = [a.flatten()[:_ENOUGH].cpu().double() for a in (p, q)]
+    each = [a.unique(return_inverse=True, return_counts=True) for a in pair]
+    once = torch.stack([counts[values] == 1 for _, values, counts in each]).all(0)
+    signs = [(a[once] - a[once].median()).sign() for a in pair]
+    return float((signs[0] * signs[1]).sum() / once.sum().clamp(min=1) ** 0.5)
