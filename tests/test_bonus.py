@@ -325,6 +325,7 @@ def test_goes_on_from_a_state_to_the_last_bit(again):
 
 def test_the_optimiser_moves_along():
     bonus = seen()
+    assert [seen(learning_rate=rate).optimizer.defaults["lr"] for rate in (None, 0.5)] == [1e-3, 0.5]
     bonus.update(X)
     assert bonus.normaliser is not None
     statistics = bonus.normaliser.mean.clone()
@@ -388,16 +389,26 @@ def test_predictor_and_target_are_draws_of_the_seed_alone():
     assert np.array_equal(bonus(images(3)), as_module(images(3)))
 
 
-def test_the_target_stays_in_eval_mode():
-    def network():
-        return nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5))
+def test_networks_stay_in_the_modes_that_were_examined():
+    """An agent that holds a bonus switches modes for networks of its own."""
+
+    def network(outputs: int = 8) -> nn.Module:
+        return nn.Sequential(nn.Linear(3, 64), nn.BatchNorm1d(64), nn.Dropout(), nn.ReLU(), nn.Linear(64, outputs))
 
     with pytest.warns(MismatchWarning, match="predictor's outputs differ from call to call"):
-        bonus = ModuleBonus(3, network(), network(), normalise=False)
+        random = ModuleBonus(3, network(), network(), normalise=False)
+    bonus = RNDBonus(3, network=lambda outputs: network(outputs).eval())
+    bonus.observe(X)
+    agent, before = nn.ModuleList([bonus, random]), copy.deepcopy(bonus.state_dict())
     for mode in (True, False):
-        bonus.train(mode)
-        assert not bonus.target.training
-        assert bonus.predictor.training is mode
+        agent.train(mode)
+        for one in (bonus, copy.deepcopy(bonus), pickle.loads(pickle.dumps(bonus))):
+            assert one.training is mode
+            assert np.array_equal(one.share(X), np.ones(5))
+        assert not any(module.training for module in bonus.predictor[0].modules())  # pyright: ignore[reportIndexIssue]
+        assert not random.target.training
+        assert random.predictor.training
+    same(bonus.state_dict(), before)
 
 
 @pytest.mark.filterwarnings("default")  # of what torch.compile imports
@@ -677,7 +688,7 @@ def test_two_processes_give_what_one_gives(tmp_path):
 @pytest.mark.parametrize(
     ("obs", "says"),
     [
-        (X[0], r"obs has shape \(3,\): give \(batch, 3\), with at least one row; obs\[None\] may be meant"),
+        (X[0], r"obs has shape \(3,\): give \(batch, 3\), with at least one row; obs\[None\] may be meant, or"),
         (X[:, :2], r"obs has shape \(5, 2\)"),
         (X[:0], r"obs has shape \(0, 3\)"),
         (3.0, r"obs has shape \(\)"),
@@ -714,6 +725,10 @@ def test_malformed_observations(obs, says):
         ({"optimizer": torch.optim.Adam([torch.ones(1)])}, "optimizer = Adam .*: give a function from parameters"),
         ({"optimizer": lambda parameters: None}, "optimizer = <function"),
         ({"optimizer": lambda: None}, "optimizer fails .*0 positional arguments.*: give a function from parameters"),
+        (
+            {"optimizer": torch.optim.SGD, "learning_rate": 0.5},
+            r"learning_rate = 0.5 is for Adam alone: give the rate to the optimizer, as partial\(SGD, lr=0.5\)",
+        ),
         ({"optimizer": sgd(-1.0)}, "optimizer fails .*Invalid learning rate: -1"),
         ({"optimizer": torch.optim.LBFGS}, "optimizer = .*LBFGS.*whose steps take a gradient alone"),
         ({"obs_shape": gym.spaces.Tuple([gym.spaces.Discrete(2)])}, "obs_shape = Tuple.*: flatten it to one array"),
@@ -723,7 +738,8 @@ def test_malformed_observations(obs, says):
         ),
         ({"network": 3}, "network = 3: give a function"),
         ({"network": build(4)}, r"network = Sequential\(.*give a function from a number of outputs to a new"),
-        ({"network": MLP(3)}, r"cannot serve: the modules fail on observations \(16, 1, 6, 6\)"),
+        ({"network": MLP(3)}, "network has in_dim = 3, and observations 36 numbers: give in_dim=36"),
+        ({"network": lambda k: nn.Conv2d(2, k, 3)}, r"cannot serve: the modules fail on observations \(16, 1, 6, 6\)"),
         ({"network": lambda outputs: "no"}, "build.4. = 'no': return an nn.Module"),
         (
             {"network": lambda k: nn.Sequential(nn.BatchNorm2d(1), build(k))},
@@ -762,6 +778,8 @@ def test_images_that_nature_cnn_does_not_take(shape, says):
         (0.5, (X,), "next_obs = None with gamma = 0.5: give what follows obs"),
         (0.5, (X, X[:2]), r"next_obs has leading dimensions \(2,\), obs \(5,\)"),
         (0.5, (X, X, np.zeros((5, 1))), r"terminated has shape \(5, 1\): give \(5,\)"),
+        (0.5, (X, X, np.full(5, 0.5)), "terminated has other entries than 0 and 1: give booleans"),
+        (0.5, (X, X, torch.full((5,), torch.nan)), "terminated has other entries than 0 and 1"),
     ],
 )
 def test_transitions_that_cannot_be_trained_on(gamma, arguments, says):
@@ -777,6 +795,14 @@ def test_calls_that_cannot_be_answered():
     for wrong, says in (({"epochs": 0}, "epochs = 0"), ({"minibatch_size": 0}, "minibatch_size = 0")):
         with pytest.raises(ValueError, match=says):
             seen().update(X, **wrong)
+    of_values = seen(gamma=0.5)
+    state = copy.deepcopy(of_values.state_dict())
+    with pytest.raises(ValueError, match=r"obs = None with gamma = 0\.5: give step\(next_obs, obs\)"):
+        of_values.step(X)
+    same(of_values.state_dict(), state)
+    batched = RNDBonus(gym.vector.utils.batch_space(gym.spaces.Box(-1, 1, (3,)), 5))
+    with pytest.raises(ValueError, match=r"give \(batch, 5, 3\).* obs_shape=envs\.single_observation_space"):
+        batched.observe(X)
     with pytest.raises(ValueError, match="normalise = False: this bonus keeps no statistics"):
         RNDBonus(3, **SMALL, normalise=False).observe(X)
     diverged = seen(optimizer=sgd(1e3))

@@ -154,6 +154,9 @@ def test_environments_whose_rewards_would_be_lost_or_misread_are_refused():
     with pytest.raises(ValueError, match=r"put it outside, as VecNormalize\(RNDVecEnvWrapper"):
         RNDVecEnvWrapper(VecNormalize(), bonus())
 
+    with pytest.raises(ValueError, match="has no num_envs: give a vector environment, such as gym"):
+        RNDVectorWrapper(gym.make("CartPole-v1"), bonus())
+
     class Old(SyncVectorEnv):
         """Of gymnasium 0.29."""
 
@@ -237,7 +240,7 @@ def test_a_bonus_on_a_gpu_rewards_environments_on_the_cpu():
 
 
 def test_a_bonus_of_values_is_no_reward():
-    with pytest.raises(ValueError, match=r"bonus has gamma = 0\.9: its novelty is of all that follows"):
+    with pytest.raises(ValueError, match=r"bonus has gamma = 0\.9: its novelty includes all following states"):
         IntrinsicReward(bonus(gamma=0.9), ENVS)
 
 

@@ -21,8 +21,8 @@ class RNDBonus(ModuleBonus):
     """Exploration bonus (Eq. 2) in variance units: predictor and target are networks with the same settings (Eq. 1).
 
     `bonus(obs)` is half the mean squared error over `bodies * heads` outputs. In the limit of width, after gradient
-    flow or full-batch gradient descent on one set of normalised observations, it has the law of the sample variance of
-    `bodies * heads + 1` members of a deep ensemble with the same settings, trained for as long on labels at the same
+    flow or full-batch gradient descent on one set of normalised observations, it is distributed as the sample variance
+    of `bodies * heads + 1` members of a deep ensemble with the same settings, trained for as long on labels at the same
     points (Theorem 3.4); with `gamma`, of value functions (`rndlib.laws.value_rnd_error`). With the same seed, the
     functions at the start are those of `rndlib.RND`, and after the same gradient descent so is the number.
 
@@ -32,15 +32,15 @@ class RNDBonus(ModuleBonus):
     that starts as the variance of an untrained ensemble, and falls where the predictor learns.
 
     An MLP takes observations of any shape, flattened. For images, give `network=nature_cnn(obs_shape)`, or a network of
-    your own. Predictor and target are independent draws of it. One whose bonus would be no ensemble's variance is
-    refused before any training (`explain`).
+    your own. Predictor and target are independent draws of it. A network whose bonus would not be an ensemble's
+    variance is refused before any training (`explain`).
 
     Warns with `HeadsWarning` if an MLP is too narrow for the heads.
 
     Parameters
     ----------
     obs_shape: Shape of one observation, or a space such as `envs.single_observation_space`; n stands for (n,).
-    heads, bodies: Outputs per body, and number of independent bodies, >= 1. More outputs reduce the scatter of the
+    heads, bodies: Outputs per network, and number of independent networks, >= 1. More outputs reduce the scatter of the
         bonus, sqrt(2 / (bodies * heads)) relative to its mean; they do not change the mean.
     network: `network(outputs)` returns a new `nn.Module` that maps (N, *obs_shape) to (N, outputs), its weights drawn
         from PyTorch's generator; or a `Module`, or an `MLP`. None for an `MLP` of its default settings.
@@ -74,12 +74,15 @@ class RNDBonus(ModuleBonus):
         dtype: torch.dtype | None = None,
         keys: Hashable | Iterable[Hashable] = None,
         normalise: bool = True,
-        learning_rate: float = 1e-3,
+        learning_rate: float | None = None,
         optimizer: Callable[[list[nn.Parameter]], Optimizer] | None = None,
         max_grad_norm: float | None = None,
         gamma: float | None = None,
     ):
-        net = MLP(prod(Reader(obs_shape, keys).shape)) if network is None else network
+        size = prod(Reader(obs_shape, keys).shape)
+        net = MLP(size) if network is None else network
+        if isinstance(net, MLP) and net.in_dim != size:
+            raise ValueError(f"network has in_dim = {net.in_dim}, and observations {size} numbers: give in_dim={size}")
         if not isinstance(net, MLP | Module):
             if isinstance(net, nn.Module) or not callable(net):
                 raise ValueError(f"network = {net!r}: give a function from a number of outputs to a new nn.Module")

@@ -39,9 +39,10 @@ class ModuleBonus(nn.Module):
     networks in parts, so frames of bytes may fill the memory: no method but `errors` converts more than some 4 million
     at a time.
 
-    The target, and the initial predictor for `share`, are frozen and held in eval mode. All random draws come from one
-    generator on the CPU, so they are the same on every device. `state_dict` has the states of the generator and the
-    optimiser as well, in one tensor of bytes. No call but `update` waits for an accelerator, and that once.
+    The target, and the initial predictor for `share`, are frozen and held in eval mode. The predictor stays in the mode
+    that it came in, whatever the mode of the bonus. All random draws come from one generator on the CPU, so they are
+    the same on every device. `state_dict` has the states of the generator and the optimiser as well, in one tensor of
+    bytes. No call but `update` waits for an accelerator, and that once.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ class ModuleBonus(nn.Module):
         mapping of names to shapes; and the entries that are read of a dictionary (`rndlib.torch.observations.Reader`).
     predictor, target: Modules that share no trainable weights. They become part of this one.
     normalise: Whether to centre and scale by the statistics of `observe`, and to clip at 5 standard deviations.
-    learning_rate: Learning rate of Adam, which `update` uses, > 0.
+    learning_rate: Learning rate of Adam, which `update` uses, > 0; None for 1e-3, or with an `optimizer`.
     optimizer: Function that makes a `torch.optim.Optimizer` from parameters, instead of Adam. `update` minimises a mean
         over rows and outputs. So SGD at a rate r is gradient descent at r / (rows * outputs), for networks of Eq. 1 the
         paper's, with the factors outside of the weights.
@@ -58,6 +59,10 @@ class ModuleBonus(nn.Module):
         `update` needs transitions. None for none.
     seed: Seed of the generator, >= 0.
 
+    Raises
+    ------
+    ValueError: An argument is out of range, the modules cannot serve, or `optimizer` comes with a `learning_rate`.
+
     >>> from torch import nn
     >>> from rndlib.torch import ModuleBonus
     >>> def network():
@@ -65,8 +70,7 @@ class ModuleBonus(nn.Module):
     >>> bonus = ModuleBonus((1, 8, 8), network(), network())
     >>> bonus.meaning.verdict, bonus.meaning.factor
     ('biased', 1.0)
-    >>> print("\\n".join(bonus.meaning.reasons))
-    predictor and target are independent draws from one law of one architecture, as far as trials show
+    >>> print(bonus.meaning.reasons[-1])
     Adam divides by the size of gradients, and so trains with a tangent kernel of its own
     """
 
@@ -78,7 +82,7 @@ class ModuleBonus(nn.Module):
         *,
         keys: Hashable | Iterable[Hashable] = None,
         normalise: bool = True,
-        learning_rate: float = 1e-3,
+        learning_rate: float | None = None,
         optimizer: Callable[[list[nn.Parameter]], Optimizer] | None = None,
         max_grad_norm: float | None = None,
         gamma: float | None = None,
@@ -95,7 +99,7 @@ class ModuleBonus(nn.Module):
             raise ValueError("target has weights of another type or device than predictor: move one with .to(...)")
         if {*map(id, trained)} & {*map(id, fixed)}:
             raise ValueError("target has weights of the predictor that train: give it its own, or freeze these")
-        self.optimizer = made(optimizer, checks.positive("learning_rate", learning_rate), predictor)
+        self.optimizer = made(optimizer, learning_rate, predictor)
         self.meaning = explain(predictor, target.eval(), probes(self.reader.shape, not normalise), self.optimizer)
         if self.max_grad_norm is not None:
             cut = "cutting gradients depends on the error, so that training is not linear in it"
@@ -129,11 +133,12 @@ class ModuleBonus(nn.Module):
         return self.reader.like(obs, novelty, leading)
 
     def share(self, obs: Any) -> Any:
-        """The share of the prior variance that is left: the novelty over that of the initial predictor, as `forward`.
+        """The fraction of the prior variance that remains: the novelty over that of the initial predictor.
 
-        It is 1 before any training, falls towards 0 where the predictor learns, and stays about 1 elsewhere, whatever
-        the network, its scale or the task. Comparing with the initial predictor, rather than with its expectation,
-        leaves out the scatter of few heads, and works for any module. It costs twice as much as `forward`.
+        Its shape and kind are those of `forward`, and it costs twice as much. It is 1 before any training, falls
+        towards 0 where the predictor learns, and stays about 1 elsewhere, whatever the network, its scale or the task.
+        Comparing with the initial predictor, rather than with its expectation, leaves out the scatter of few heads, and
+        works for any module.
 
         >>> import numpy as np
         >>> from rndlib.torch import RNDBonus
@@ -175,13 +180,13 @@ class ModuleBonus(nn.Module):
         """Train the predictor on observations (*leading, *obs_shape), with one optimiser step per minibatch.
 
         With `gamma`, on transitions: from `obs` to `next_obs`, by semi-gradients, for the rewards
-        g(x) - gamma (1 - terminated) g(x') of the target g, whose value is g (`rndlib.laws.value_rnd_error`). What
-        becomes small is the error less gamma times that at `next_obs`, so states stay novel that lead to novel ones.
+        g(x) - gamma (1 - terminated) g(x') of the target g, whose value is g (`rndlib.laws.value_rnd_error`). Training
+        reduces the error minus gamma times the error at `next_obs`, so states that lead to novel ones stay novel.
 
         next_obs: With `gamma`, the observations (*leading, *obs_shape) that follow; those at the end of an episode, and
             not the first of the next.
-        terminated: Truth values (*leading), whether the episode ended there, so that nothing follows; None is never.
-            Where it was only cut off, more would follow.
+        terminated: Booleans (*leading), whether the episode ended there, so that nothing follows; None for never; False
+            for truncated episodes.
         epochs: Passes over the observations, >= 1.
         minibatch_size: Observations per step, >= 1; None for all.
 
@@ -230,6 +235,8 @@ class ModuleBonus(nn.Module):
         >>> bonus.step(next_obs, epochs=4, minibatch_size=256).shape
         (128, 8)
         """
+        if self.gamma is not None and obs is None:
+            raise ValueError(f"obs = None with gamma = {self.gamma!r}: give step(next_obs, obs), where obs came before")
         if self.normaliser is not None:
             self.observe(next_obs)
         novelty = self(next_obs)
@@ -238,10 +245,8 @@ class ModuleBonus(nn.Module):
         return novelty
 
     def train(self, mode: bool = True) -> "ModuleBonus":
-        """Set the predictor's mode; what is frozen stays in eval mode."""
-        super().train(mode)
-        self.target.eval()
-        self.initial.eval()
+        """Set the bonus's own mode, and leave its networks, of which `meaning` holds as they are, in theirs."""
+        self.training = mode
         return self
 
     def get_extra_state(self) -> Tensor:

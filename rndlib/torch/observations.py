@@ -99,7 +99,8 @@ def read(entry: Any, shape: tuple[int, ...]) -> Rows:
     axes = tensor.ndim - len(shape)
     if axes < 1 or tensor.shape[axes:] != shape or not tensor.numel():
         sizes = ", ".join(["batch", *map(str, shape)])
-        alone = "; obs[None] may be meant" if tensor.shape == shape else ""
+        either = "; obs[None] may be meant, or, of a vector environment, obs_shape=envs.single_observation_space"
+        alone = either if tensor.shape == shape else ""
         raise ValueError(f"obs has shape {tuple(tensor.shape)}: give ({sizes}), with at least one row{alone}")
     checks.require(not tensor.is_complex(), "obs is complex: give real numbers, such as its real and imaginary parts")
     # On an accelerator, asking would wait. The sum takes no memory; that of large numbers may be infinite.

@@ -6,17 +6,22 @@ from functools import partial
 from torch import nn
 from torch.optim import LBFGS, SGD, Adam, Optimizer
 
+from rndlib import checks
 from rndlib.examination import faults
 from rndlib.torch.networks import Eq1
 
 
 def made(
-    optimizer: Callable[[list[nn.Parameter]], Optimizer] | None, learning_rate: float, predictor: nn.Module
+    optimizer: Callable[[list[nn.Parameter]], Optimizer] | None, learning_rate: float | None, predictor: nn.Module
 ) -> Optimizer:
-    """A user's optimiser of the predictor's weights that train, None for Adam. Raises ValueError if it is none."""
+    """A user's optimiser of the predictor's weights that train, or Adam. Raises ValueError as `ModuleBonus` says."""
+    rate = 1e-3 if learning_rate is None else checks.positive("learning_rate", learning_rate)
+    if optimizer is not None and learning_rate is not None:
+        instead = f"give the rate to the optimizer, as partial(SGD, lr={learning_rate!r})"
+        raise ValueError(f"learning_rate = {learning_rate!r} is for Adam alone: {instead}")
     wanted = "give a function from parameters to a torch.optim.Optimizer"
     trained = [p for p in predictor.parameters() if p.requires_grad]
-    make = partial(Adam, lr=learning_rate, fused=True) if optimizer is None else optimizer
+    make = partial(Adam, lr=rate, fused=True) if optimizer is None else optimizer
     with faults("optimizer fails", wanted):
         found = callable(make) and make(trained)
     if not isinstance(found, Optimizer) or isinstance(found, LBFGS):

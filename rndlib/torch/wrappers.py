@@ -87,7 +87,8 @@ class IntrinsicReward(nn.Module):
     ):
         super().__init__()
         if bonus.gamma is not None:
-            raise ValueError(f"bonus has gamma = {bonus.gamma!r}: its novelty is of all that follows: give gamma=None")
+            twice = "its novelty includes all following states, which a return would count twice"
+            raise ValueError(f"bonus has gamma = {bonus.gamma!r}: {twice}: give gamma=None")
         self.bonus, self.scaler = bonus, ReturnScaler(num_envs, gamma)
         self.every = checks.whole("every", every, at_least=1)
         self.epochs = checks.whole("epochs", epochs, at_least=1)
@@ -122,6 +123,8 @@ class _Wrapper:
             "envs has a VecNormalize, below which DQN and others read their rewards, without the bonus: put it "
             "outside, as VecNormalize(RNDVecEnvWrapper(...))",
         )
+        single = f"envs = {envs!r} has no num_envs: give a vector environment, such as gym.make_vec(id, num_envs=4)"
+        checks.require(hasattr(envs, "num_envs"), single)
         self.envs, self.coef = envs, checks.non_negative("coef", coef)
         self.warm_up = checks.whole("warm_up", warm_up, at_least=0)
         self.intrinsic = IntrinsicReward(bonus, envs.num_envs, **how)
