@@ -125,7 +125,7 @@ environment: .venv/stamp
 	@test ! -L $(@D) || { echo "$(@D) is a link to another checkout's environment: remove the link"; exit 1; }
 	@test -n "$(PYTHON)" || { echo "rndlib needs Python 3.11 to 3.13 with venv: install one, or call make PYTHON=..."; exit 1; }
 	@test -x $(@D)/bin/python || { echo "$(@D): installing takes some minutes"; $(PYTHON) -m venv $(@D); }
-	@sed -E $(if $(findstring newest,$@),'/^(diffrax|jax|jaxlib|lineax)==/d; s/^# newest: //','') ci/pins.txt >$(@D)/pins.txt
+	@sed -E $(if $(findstring newest,$@),'/^(jax|jaxlib)==/d; s/^# newest: //','') ci/pins.txt >$(@D)/pins.txt
 	@for packages in "flit_core setuptools" "--no-build-isolation --editable .[$(EXTRAS)]"; do \
 	  { command -v uv >/dev/null && uv pip install --quiet --python $(@D)/bin/python --constraint $(@D)/pins.txt $$packages; } || \
 	  $(@D)/bin/python -m pip install --quiet --quiet --no-compile --constraint $(@D)/pins.txt $$packages || exit 1; done
