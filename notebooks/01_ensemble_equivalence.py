@@ -60,7 +60,7 @@ width: int = 2048  # units in each hidden layer, n, in E1 to E3
 networks: int = 512  # trained networks of each kind in E1 to E3, each with weights of its own
 untrained: int = 1024  # untrained networks of 32 heads, for the control variates of each kind
 n_points: int = 16  # test points at which variances are compared
-n_joint: int = 8  # of these, how many enter the joint laws of E1 and E2
+n_joint: int = 8  # of these, how many enter the joint distributions of E1 and E2
 times: list[float] = [0.1, 1.0, 10.0]  # training times t of E4
 learning_rate: float = 0.1  # of gradient descent in E4, on the loss averaged over the training points
 gd_steps: list[int] = [50]  # numbers of its steps, k
@@ -308,7 +308,7 @@ fig_limit = figures.extrapolated(
     {**lines, r"wrong: 5 % more $\sigma_w$": near},
     CLAIMS["E-limit"].tolerance,
     "error of the variance\n(relative to the theory)",
-    "Theorems 2.1 and 3.1: on a line in $1/n$, the errors vanish at infinite width",
+    "Theorems 2.1 and 3.1: extrapolated linearly in $1/n$, the errors vanish",
 )
 figures.save(fig_limit, "fig_limit")
 

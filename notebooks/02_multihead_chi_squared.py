@@ -61,18 +61,18 @@
 
 # %% jupyter={"source_hidden": true} tags=["parameters", "hide-input"]
 width: int = 768  # units in each hidden layer, n
-heads: int = 2  # heads of one body, K, at least 2; ensembles have one member more
-bodies: int = 4096  # trained bodies
+heads: int = 2  # heads of one network, K, at least 2; ensembles have one member more
+bodies: int = 4096  # trained networks
 ensembles: int = 768  # trained ensembles, at most as many
 n_points: int = 32  # test points
 n_joint: int = 4  # of these, how many enter the test of independence jointly
-times: list[float] = [0.0, 0.1, 10.0]  # training times t of the test of independence, besides the end
-time_bodies: int = 1024  # bodies at each time, the end included
+times: list[float] = [0.0, 0.1, 10.0]  # training times t of the test of independence, besides convergence
+time_bodies: int = 1024  # networks at each time, convergence included
 overlap: float = 0.5  # part of its output row that the wrong variant's head shares with the first head
 little: float = 0.2  # the same, of the sensitivity check
-limit_widths: list[int] = [128, 256, 512]  # widths of the bodies of M-limit
+limit_widths: list[int] = [128, 256, 512]  # widths of the networks of M-limit
 limit_heads: int = 8  # heads of each
-limit_bodies: int = 768  # bodies of each width
+limit_bodies: int = 768  # networks of each width
 untrained: int = 4096  # untrained networks of each width, for control variates
 narrow: int = 64  # width of a narrow network
 many: list[int] = [4, 16, 64]  # numbers of heads on it
@@ -85,7 +85,7 @@ depth: int = 2  # affine layers, the paper's L: 2 is one hidden layer
 sigma_w: float = 1.5  # scale of the weights
 sigma_b: float = 0.1  # scale of the biases
 rtol: float = 0.02  # relative error allowed to each trained function
-limit_rtol: float = 0.05  # the same, of the bodies of M-limit
+limit_rtol: float = 0.05  # the same, of the networks of M-limit
 many_rtol: float = 0.1  # the same, of networks with many heads
 
 # %% jupyter={"source_hidden": true} tags=["hide-input"]
@@ -300,7 +300,7 @@ fig_limit = figures.extrapolated(
     {f"RND, {limit_heads} heads on a network": found, r"wrong: 5 % more $\sigma_w$": near},
     CLAIMS["M-limit"].tolerance,
     "excess variance over networks\n(relative to the theory)",
-    "Theorem 3.4: on a line in $1/n$, the excess spread vanishes at infinite width",
+    "Theorem 3.4: extrapolated linearly in $1/n$, the excess vanishes",
 )
 figures.save(fig_limit, "fig_limit")
 
@@ -334,7 +334,7 @@ series = [np.array([(k / narrow, *pair[i]) for k, pair in rows.items()]) for i i
 fig_heads = figures.ratios(
     {name: figures.Ratios({f"$n = {narrow}$": of}) for name, of in zip(names, series, strict=True)},
     "heads on a network over its width, $K / n$",
-    "Many heads on one network keep the mean and widen its spread over networks",
+    "Many heads on one network keep the mean and increase the variance over networks",
 )
 figures.save(fig_heads, "fig_heads")
 

@@ -64,7 +64,7 @@ draws: int = 1536  # networks of each kind in B1 and B2, which are not trained, 
 networks: int = 384  # trained networks of each kind in B3 and B4, at each time of B3-time and noise level of B5
 untrained: int = 768  # untrained networks of 32 heads, for control variates
 n_points: int = 16  # test points at which variances are compared
-n_joint: int = 8  # of these, how many enter joint laws
+n_joint: int = 8  # of these, how many enter joint distributions
 times: list[float] = [0.1, 1.0, 10.0, 100.0]  # training times t of B3-time
 noise: list[float] = [0.1, 0.2, 0.5]  # standard deviations of the observation noise in B5, in the units of y
 narrow: list[int] = [256, 512]  # narrower networks, for B-limit
@@ -362,7 +362,7 @@ fig_limit = figures.extrapolated(
     {"Bayesian RND": found, r"wrong: 5 % more $\sigma_w$": near},
     CLAIMS["B-limit"].tolerance,
     "error of the variance\n(relative to the posterior's)",
-    "Theorem 4.2: on a line in $1/n$, the error vanishes at infinite width",
+    "Theorem 4.2: extrapolated linearly in $1/n$, the error vanishes",
 )
 figures.save(fig_limit, "fig_limit")
 

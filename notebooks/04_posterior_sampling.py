@@ -55,12 +55,12 @@
 width: int = 1024  # units in each hidden layer, n, of the predictors
 mean_widths: list[int] = [8192, 16384, 65536]  # widths of networks that estimate the mean; the last is used
 n_points: int = 8  # test points, p, at which samples are compared jointly
-networks: int = 800  # bodies of one head, in S1
-untrained: int = 256  # further bodies of 32 heads, for control variates
+networks: int = 800  # networks of one head, in S1
+untrained: int = 256  # further networks of 32 heads, for control variates
 controls: int = 400  # as networks, of the control
-heads: int = 2  # heads of each body, K, in S2
-bodies: int = 1536  # such bodies
-wide: int = 2048  # width of the one body with many heads
+heads: int = 2  # heads of each network, K, in S2
+bodies: int = 1536  # such networks
+wide: int = 2048  # width of the one network with many heads
 many_heads: int = 64  # heads of the one fit that draws functions
 corners: int = 3  # training points that the walk in the figures passes
 shown: int = 24  # functions in each panel of the figures
@@ -240,7 +240,7 @@ fig_limit = figures.extrapolated(
     {"network of the mean": found, "wrong: mean for noise of 0.05": near},
     CLAIMS["S-limit"].tolerance,
     "squared shift of the mean\n(variances of the posterior)",
-    "Corollary 4.3: on a line in $1/n$, the error of the mean vanishes at infinite width",
+    "Corollary 4.3: extrapolated linearly in $1/n$, the mean's error vanishes",
 )
 figures.save(fig_limit, "fig_limit")
 

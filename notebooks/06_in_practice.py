@@ -89,7 +89,7 @@ ours, apart = "rndlib automatic", ("rndlib automatic", "boosted quantiles", "Bay
 shared = [name for name in stored.complete("airfoil") if name not in apart]
 panels = {of: {name: stored.estimate(of, name, "NLL", ours) for name in shared} for of in tables[:3]}
 title = "NLL minus that of rndlib automatic (nats), 95 % intervals over splits"
-figures.save(figures.intervals(panels, title, {"to the left the other is better": 0.0}), "fig_nll")
+figures.save(figures.intervals(panels, title, {"left: the other is better": 0.0}), "fig_nll")
 
 # %% [markdown]
 # Boosted quantiles and the linear model are not shown: their losses would set the scale. On airfoil and concrete, the

@@ -49,7 +49,7 @@ modules: int = 96  # PyTorch modules that are trained, in A4
 kernel_modules: int = 40  # of them, those whose tangent kernels are compared, at each of kernel_widths
 draws: int = 64  # modules over which their mean kernel is taken
 n_points: int = 32  # test images
-n_joint: int = 8  # of these, how many enter joint laws, an even number
+n_joint: int = 8  # of these, how many enter joint distributions, an even number
 kernel_widths: list[int] = [32, 256]  # channels at which tangent kernels are compared
 kernel_networks: int = 160  # networks of each width
 n_mixed: int = 3  # test images of each data set between which they are compared
@@ -193,7 +193,7 @@ series = {
 fig_ratio = figures.ratios(
     {
         "half the squared error / variance": figures.Ratios(
-            series, tuple(np.exp([-margin, margin])), "margin of the average"
+            series, tuple(np.exp([-margin, margin])), "tolerance of the average"
         )
     },
     "test image",

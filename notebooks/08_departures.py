@@ -48,7 +48,7 @@
 width: int = 256  # units of the hidden layer
 networks: int = 1536  # networks of each kind
 label_scale: float = 2.0  # scale of the labels in D-width, for a quarter of the units
-heads: int = 64  # heads per body in D-heads
+heads: int = 64  # heads per network in D-heads
 n_train: int = 20  # training points in D-rnd and D-labels, N
 time: float = 0.3  # training time in D-time
 decay_steps: int = 1000  # steps of gradient descent with momentum in D-decay
@@ -131,7 +131,7 @@ between = members(2 * label_scale * y, width // 2)
 ledger.record("D-width", *(against(of, larger, variance) for of in (narrow, same, between)))
 
 # %% jupyter={"source_hidden": true} tags=["figure", "hide-input"]
-fig_width = figures.ordered(*measured.series("width"), "Width: the ensemble needs more of it than RND")
+fig_width = figures.ordered(*measured.series("width"), "Width: the ensemble needs more than RND")
 figures.save(fig_width, "fig_width")
 
 # %% [markdown]
@@ -163,7 +163,7 @@ ledger.record("D-rnd", to_law(halves, law.var), to_law(deviations, law.var), to_
 
 # %% jupyter={"source_hidden": true} tags=["figure", "hide-input"]
 fig_labels = figures.ordered(
-    *measured.series("labels"), "Labels: the ensemble deviates with their square, RND does not"
+    *measured.series("labels"), "Labels: an ensemble's excess variance grows with their square, RND's does not"
 )
 figures.save(fig_labels, "fig_labels")
 
@@ -245,7 +245,7 @@ ledger.record("D-decay", decayed(decay), wrong, slight)
 remedies = {
     "spread 64 heads over 64 networks": (("heads", "1/4"), ("heads", "1/256")),
     "scale the outputs up four times": (("labels", "4"), ("labels", "1")),
-    "train on to convergence": (("time", "1"), ("time", "inf")),
+    "train to convergence": (("time", "1"), ("time", "inf")),
     "four times the width": (("width", "64"), ("width", "256")),
     "a smooth activation": (("activation", "relu"), ("activation", "silu")),
     "no weight decay": (("optimizer", "decay 1e-4"), ("optimizer", "momentum")),

@@ -416,11 +416,11 @@ crowd = RND(narrow, 64, 12, seed=seed, solver=GradientFlow(rtol=rtol))
 crowd.partial_fit(X[grown]).partial_fit(X[slid])
 halves = np.mean(crowd.errors(points).reshape(12, 64, n_points) ** 2, axis=1) / 2
 heads = np.exp(to_law(halves, theory([grown, slid], points)).logs[:, 0])
-names = ["Adam", "its map, J P J'", "Adam, linearised", "gradient flow, 64 heads on one trunk"]
+names = ["Adam", "linear map with J P J'", "Adam, linearised", "gradient flow, 64 heads on one trunk"]
 rows = zip(names, (adam, its_map, adam_linearised, heads), strict=True)
 body = [[name, f"{of[0]:.2f}", f"[{of[1]:.2f}, {of[2]:.2f}]"] for name, of in rows]
 print(aligned(["training", "ratio", "95 % interval"], body))
-print(f"share of Adam's log ratio that J P J' explains: {share:.0%}")
+print(f"fraction of Adam's log ratio explained by J P J': {share:.0%}")
 
 
 def remembered(moving):
@@ -432,7 +432,7 @@ def remembered(moving):
 
 
 for moving, name in ((True, "anew for each stage"), (False, "alike for all")):
-    print(f"variance left at the forgotten points, inputs normalised {name}:", remembered(moving).round(3))
+    print(f"prior variance left at the forgotten points, inputs normalised {name}:", remembered(moving).round(3))
 
 # %% [markdown]
 # The ratio of half the squared error to the variance of an ensemble trained in the same way (for 64 heads, to the

@@ -127,7 +127,7 @@ for name, prior in priors.items():
 # %% tags=["figure", "beside", "hide-input"] jupyter={"source_hidden": true}
 with figures.style():
     fig_priors, axes = figures.blank(
-        "What trains is the prior: functions before (above) and after four points", 2, 5, 3.6, sharex=True, sharey="row"
+        "What trains sets the prior: functions before (top) and after four points", 2, 5, 3.6, sharex=True, sharey="row"
     )
     for row, functions in zip(axes, (before, after), strict=True):
         for ax, (name, values) in zip(row, functions.items(), strict=True):
