@@ -45,7 +45,7 @@ ITERATIONS, RESTART = 3000, 1000
 
 def dense(n_samples: int, heads: int, lib: Any) -> bool:
     """Whether to form the kernel matrix of a body: up to where both ways take as long."""
-    return n_samples * heads <= DENSE.get(heads, lib.dense_many)
+    return n_samples * heads <= DENSE.get(heads, int(lib.dense_many))
 
 
 def phi1(values: Array, h: Array, xp: Any) -> Array:
@@ -61,7 +61,7 @@ def flow_integral(tangent: Any, r: Array, times: Array, noise: Array, spectrum: 
 
     `tangent` is a `Linearised`. NaN where the kernel is not finite, or the systems could not be solved.
     """
-    if dense(*r.shape[-2:], lib):
+    if dense(r.shape[-2], r.shape[-1], lib):
         return _by_eigenvectors(tangent, r, times, noise, lib.xp)
     v = _by_conjugate_gradients(tangent, r, times[1], noise, spectrum, lib)
     return lib.xp.stack([lib.xp.where(times[0] > 0, v, 0.0), v])

@@ -225,7 +225,7 @@ def _advance(lib: Backend, net: Network, shared: Any, own: Any) -> Any:
     def evaluate(i: Any, carry: Any) -> Any:
         (shift, xi), here = carry
         tangent = lib.linearise(net, rounded(added(params, here)), rounded(X))
-        tangent = tangent.held() if dense(*y.shape[-2:], lib) else tangent
+        tangent = tangent.held() if dense(y.shape[-2], y.shape[-1], lib) else tangent
         # The residual at the step's start, by the linear model at `here`. The branch takes the change as an array,
         # because XLA would otherwise compute it anew for every point.
         away = rounded(mapped(lambda a, b: a - b, shift, here))
