@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 
 QUIET = "import warnings; warnings.simplefilter('ignore')"
 SLOW = {"jax", "torch", "matplotlib", "scipy"}
 HEAVY = {"jax", "torch", "matplotlib", "tensorflow", "sklearn", "pandas", "tqdm"}
+RUNNER = pytest.mark.skipif(find_spec("papermill") is None, reason="papermill is not installed")
 EVERYTHING = "import rndlib; [getattr(rndlib, name) for name in rndlib.__all__]; import rndlib.training.backends"
 
 
@@ -27,7 +29,7 @@ def loaded_after(statement: str) -> set[str]:
         (EVERYTHING, HEAVY - {"sklearn", "pandas"}),  # the estimators are of scikit-learn
         # A verdict should not wait for SciPy, and papermill loads the engine whenever it starts.
         pytest.param("import rndlib.paper.verify", {"scipy", "papermill", "nbformat"}, marks=pytest.mark.tools),
-        pytest.param("import papermill.engines, rndlib.paper.engine", SLOW, marks=pytest.mark.tools),
+        pytest.param("import papermill.engines, rndlib.paper.engine", SLOW, marks=[pytest.mark.tools, RUNNER]),
         # Figures leave the state of pyplot alone.
         pytest.param("import rndlib.paper.figures", {"matplotlib.pyplot"}, marks=pytest.mark.check),
     ],
