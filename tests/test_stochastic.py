@@ -31,18 +31,19 @@ def gradient(params, x, y):
 
 
 @in_float64
-def written_out(member, solver):
-    """A member's function: permutations by its stream, gradients by jax.grad, Adam by its formulas (Kingma and Ba)."""
-    start = jax.tree.map(jnp.asarray, body(draw(NET, 1, 3, Role.PREDICTOR, [member]), 0))
-    y = jnp.asarray(values(NET, body(draw(NET, 1, 3, Role.TARGET, [member]), 0), X).T)
-    generator = stream(3, Role.ORDER, int(Role.PREDICTOR), member)
+def written_out(role, member, targets, solver, pull=0.0):
+    """A network after training: permutations by its stream, gradients by jax.grad, Adam by its formulas (Kingma and
+    Ba), and L2 regularisation towards initialisation."""
+    start = jax.tree.map(jnp.asarray, body(draw(NET, 1, 3, role, [member]), 0))
+    y = jnp.asarray(targets.T)
+    generator = stream(3, Role.ORDER, int(role), member)
     order = generator.permutation(len(X))
     params, first, second = start, jax.tree.map(jnp.zeros_like, start), jax.tree.map(jnp.zeros_like, start)
     # Of 23 points 3 are left out of each epoch.
     batches = [part for _ in range(solver.epochs) for part in np.split(generator.permutation(order)[:20], 4)]
     total = len(batches)
     for step, rows in enumerate(batches):
-        g = gradient(params, X[rows], y[rows])
+        g = jax.tree.map(lambda g, p, s: g + pull * (p - s), gradient(params, X[rows], y[rows]), params, start)
         rate = solver.learning_rate * (1 + np.cos(np.pi * step / total)) / 2
         if solver.optimizer == "adam":
             first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, g)
@@ -50,8 +51,7 @@ def written_out(member, solver):
             a, b = 1 - 0.9 ** (step + 1), 1 - 0.999 ** (step + 1)
             g = jax.tree.map(lambda m, v, a=a, b=b: m / a / (jnp.sqrt(v / b) + 1e-8), first, second)
         params = jax.tree.map(lambda p, g, rate=rate: p - rate * g, params, g)
-    target = values(NET, body(draw(NET, 1, 3, Role.TARGET, [member]), 0), X_TEST)
-    return values(NET, jax.tree.map(np.asarray, params), X_TEST) - target
+    return jax.tree.map(np.asarray, params)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -59,10 +59,26 @@ def written_out(member, solver):
 def test_the_steps_are_those_of_the_definition(optimizer, backend):
     solver = quick(optimizer, OPTIMIZERS[optimizer])
     model = RND(NET, 1, 3, seed=3, backend=backend, solver=solver).fit(X)
-    expected = np.concatenate([written_out(member, solver) for member in range(3)])
+    expected = []
+    for member in range(3):
+        target = body(draw(NET, 1, 3, Role.TARGET, [member]), 0)
+        params = written_out(Role.PREDICTOR, member, values(NET, target, X), solver)
+        expected.append(values(NET, params, X_TEST) - values(NET, target, X_TEST))
     # 16 steps, each with the rounding of sums of at most 32 numbers; Adam divides by gradients that may be small.
-    assert relative(model.errors(X_TEST), expected) < 1e-9
+    assert relative(model.errors(X_TEST), np.concatenate(expected)) < 1e-9
     assert (model.report.evaluations, model.report.time, model.report.converged) == (16, None, True)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_noise_is_regularisation_towards_initialisation(optimizer, backend):
+    """Of the network of the mean, which starts at 0: noise_std^2 / N of it goes with the mean loss over points."""
+    solver = quick(optimizer, OPTIMIZERS[optimizer])
+    model = BayesianRND(NET, 1, 1, seed=3, noise_std=3.0, backend=backend, solver=solver).fit(X, Y)
+    start = body(draw(NET, 1, 3, Role.MEAN, [0]), 0)
+    params = written_out(Role.MEAN, 0, Y + values(NET, start, X), solver, pull=3.0**2 / len(X))
+    expected = values(NET, params, X_TEST) - values(NET, start, X_TEST)
+    assert relative(model.predict(X_TEST)[None], expected) < 1e-9
 
 
 @pytest.mark.torch

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from rndlib import MLP
 from rndlib.training.weights import Role, draw, draw_directions, draw_offsets, stream
@@ -37,6 +38,7 @@ def test_a_body_does_not_depend_on_the_others():
     same(draw(NET, 4, 1, Role.MEMBER, [4]), [(w[4:5], b[4:5]) for w, b in many])
     offsets = draw_offsets(1, range(6), 3, 4)
     np.testing.assert_array_equal(draw_offsets(1, [4], 3, 4), offsets[4:5])
+    assert stats.kstest(draw_offsets(1, range(100), 5, 4).ravel(), "norm").pvalue > 1e-3  # N(0, 1)
 
 
 def test_a_direction_does_not_depend_on_the_others():
