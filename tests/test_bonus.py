@@ -597,6 +597,16 @@ def test_spaces_and_dictionaries():
     plain, again, read = (RNDBonus(s, 4) for s in (5, 5, space))
     turned = RNDBonus({"image": (2, 2), "way": ()}, 4, keys=["way", "image"])
     assert np.array_equal(read.step(obs), plain.step(joined))
+
+    taken = []
+
+    class Counted(dict):
+        def __getitem__(self, key):
+            taken.append(key)
+            return super().__getitem__(key)
+
+    RNDBonus(space, 4).step(Counted(obs))
+    assert sorted(taken) == ["image", "image", "way"]  # each is read once, and one is asked for its kind
     assert np.array_equal(turned.step(obs), again.step(np.roll(joined, 1, -1)))
     of_box = RNDBonus(space["image"], 4)
     one = RNDBonus(space, 4, keys="image")

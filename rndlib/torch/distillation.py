@@ -237,12 +237,14 @@ class ModuleBonus(nn.Module):
         """
         if self.gamma is not None and obs is None:
             raise ValueError(f"obs = None with gamma = {self.gamma!r}: give step(next_obs, obs), where obs came before")
+        rows, leading = self._rows(next_obs)
+        after = rows.unflatten(0, leading)  # read and moved to the device once, for all three
         if self.normaliser is not None:
-            self.observe(next_obs)
-        novelty = self(next_obs)
-        seen = (next_obs, None) if self.gamma is None and obs is None else (obs, next_obs)
+            self.observe(after)
+        novelty = self(after).flatten()
+        seen = (after, None) if self.gamma is None and obs is None else (obs, after)
         self.update(*seen, terminated, epochs=epochs, minibatch_size=minibatch_size)
-        return novelty
+        return self.reader.like(next_obs, novelty, leading)
 
     def train(self, mode: bool = True) -> "ModuleBonus":
         """Set the bonus's own mode, and leave its networks, of which `meaning` holds as they are, in theirs."""

@@ -100,7 +100,7 @@ class IntrinsicReward(nn.Module):
 
         reset: Truth values (num_envs,), which environments only started anew, for a reward of 0; None for none.
         """
-        rows, _ = self.bonus.reader(next_obs)
+        rows, _ = self.bonus._rows(next_obs)
         if self.bonus.normaliser is not None:
             self.bonus.observe(rows)
         novelty = self.bonus(rows)
