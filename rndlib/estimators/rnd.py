@@ -152,15 +152,16 @@ class RND(OutlierMixin, Distillation):
         if held_out is None:
             self._threshold = None
             return
-        rows, count = np.unique(X, axis=0, return_counts=True)
-        repeats = int(count[count > 1].sum())
-        # Of real numbers, as rows of few values repeat by themselves: some column tells all rows apart.
-        if self._held_out is not None and repeats > rate * len(X) and any(len(np.unique(c)) == len(rows) for c in X.T):
-            text = f"X: {repeats} of {len(X)} rows repeat others, and the threshold expects this of new points: "
-            warnings.warn(f"{text}drop repeated rows, unless new points repeat them as often", stacklevel=4)
-        # Exact variances are differences of kernels, and mean nothing below their rounding.
-        prior = reference.diagonal(self.net_, X).nngp.max() if isinstance(self._fit, Exact) else 0.0
-        rounding = 10 * len(X) * np.finfo(float).eps * float(prior)
+        rounding = 0.0
+        if isinstance(self._fit, Exact):
+            # Exact variances are differences of kernels, and mean nothing below their rounding.
+            rounding = 10 * len(X) * np.finfo(float).eps * float(reference.diagonal(self.net_, X).nngp.max())
+            rows, count = np.unique(X, axis=0, return_counts=True)
+            repeats = int(count[count > 1].sum())
+            # Of real numbers, as rows of few values repeat by themselves: some column tells all rows apart.
+            if repeats > rate * len(X) and any(len(np.unique(column)) == len(rows) for column in X.T):
+                text = f"X: {repeats} of {len(X)} rows repeat others, and the threshold expects this of new points: "
+                warnings.warn(f"{text}drop repeated rows, unless new points repeat them as often", stacklevel=4)
         self._threshold = max((1 + 1e-6) * quantile_of_new(held_out, rate), rounding)
         if self._threshold == inf and self.false_alarms is not None:
             text = f"false_alarms = {rate}: {len(held_out)} rows held out are too few, so nothing is an outlier: "
