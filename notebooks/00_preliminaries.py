@@ -55,7 +55,7 @@
 # %% jupyter={"source_hidden": true} tags=["parameters", "hide-input"]
 wide: int = 256  # units in each hidden layer, n, of the networks of P1
 few: int = 4  # units in each hidden layer of its control, networks that are far from Gaussian
-slight: int = 16  # the same, of its near control
+slight: int = 16  # the same, of its sensitivity check
 between: list[int] = [64]  # widths between these and the wide one, for the figure
 networks: int = 8192  # networks of P1, each with weights of its own
 kernel_widths: list[int] = [64, 256, 1024, 3072]  # widths of P2 and P5

@@ -412,9 +412,9 @@ share = np.log(its_map[0]) / np.log(adam[0])
 # so memory may suffer, and the theory predicts how much.
 
 # %% tags=["beside", "hide-input"] jupyter={"source_hidden": true}
-crowd = RND(narrow, 64, 12, seed=seed, solver=GradientFlow(rtol=rtol))
-crowd.partial_fit(X[grown]).partial_fit(X[slid])
-halves = np.mean(crowd.errors(points).reshape(12, 64, n_points) ** 2, axis=1) / 2
+many_heads = RND(narrow, 64, 12, seed=seed, solver=GradientFlow(rtol=rtol))
+many_heads.partial_fit(X[grown]).partial_fit(X[slid])
+halves = np.mean(many_heads.errors(points).reshape(12, 64, n_points) ** 2, axis=1) / 2
 heads = np.exp(to_law(halves, theory([grown, slid], points)).logs[:, 0])
 names = ["Adam", "linear map with J P J'", "Adam, linearised", "gradient flow, 64 heads on one trunk"]
 rows = zip(names, (adam, its_map, adam_linearised, heads), strict=True)

@@ -83,7 +83,7 @@ def test_noise_is_regularisation_towards_initialisation(optimizer, backend):
 
 @pytest.mark.torch
 def test_backends_agree():
-    """With noise, whose pull to the start is a part of the slope, whatever the optimiser makes of it."""
+    """With noise: its regularisation is a part of the gradient for every optimiser."""
     solver = quick("adam", OPTIMIZERS["adam"])
 
     def errors(backend):

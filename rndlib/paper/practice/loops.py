@@ -32,7 +32,7 @@ class Loop:
     build : draws a new network with one output, by PyTorch's global generator.
     optimizer : makes a `torch.optim.Optimizer` of a list of tensors.
     batch_size : points of each step, drawn anew; None for all.
-    pull : decay of the weights towards their start, where `weight_decay` of an optimiser is towards zero.
+    pull : L2 regularisation towards initialisation, where `weight_decay` of an optimiser is towards zero.
     head : the name of the last layer, whose part of psi is zero.
 
     >>> import numpy as np
